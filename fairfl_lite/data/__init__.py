@@ -1,0 +1,23 @@
+"""Datasets and partitions: from a name to rows, and from rows to clients."""
+
+from fairfl_lite.data.partition import Draw, Partition, histogram
+from fairfl_lite.data.registry import DATASETS, available, check, digest, fetch, listing, load
+from fairfl_lite.data.sources import Card, Dataset, File
+from fairfl_lite.data.table import Table
+
+__all__ = [
+    "DATASETS",
+    "Card",
+    "Dataset",
+    "Draw",
+    "File",
+    "Partition",
+    "Table",
+    "available",
+    "check",
+    "digest",
+    "fetch",
+    "histogram",
+    "listing",
+    "load",
+]

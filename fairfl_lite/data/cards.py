@@ -1,0 +1,255 @@
+"""What to know about each dataset before using it: origin, meaning, harms, limits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Card:
+    """The facts of a data card; texts are plain sentences, `published` holds counts by description.
+
+    provenance : who collected it, where and when. measured : what a row and its columns are.
+    label : what y = 1 means. sensitive : what a = 1 means and how the attribute was recorded.
+    decisions : what the loader does where the papers leave it open.
+    """
+
+    title: str
+    provenance: str
+    measured: str
+    label: str
+    sensitive: str
+    licence: str
+    url: str
+    citation: str
+    published: Mapping[str, float] = field(default_factory=dict)
+    harms: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+
+
+ADULT = Card(
+    title="Adult (census income, 1994)",
+    provenance=(
+        "Drawn by Barry Becker from the US Census Bureau's population survey of 1994 and given to the"
+        " UCI repository by Becker and Ronny Kohavi in 1996. Kept were people over 16 with some"
+        " income, some working hours and a positive survey weight."
+    ),
+    measured=(
+        "One row per person surveyed: age, class of work, schooling, marital status, occupation,"
+        " place in the household, race, sex, capital gain and loss, weekly hours, country of birth, as"
+        " told to an interviewer. fnlwgt is the number of people the row stands for."
+    ),
+    label="y = 1: yearly income above 50,000 dollars of 1994, about the top quarter of the rows.",
+    sensitive=(
+        "Sex, two values, a = 1 for Male. By option race, five values in the file, a = 1 for White"
+        " and 0 for the other four together."
+    ),
+    licence="CC BY 4.0, as the UCI repository states",
+    url="https://archive.ics.uci.edu/dataset/2/adult",
+    citation=(
+        "Becker and Kohavi (1996), Adult, UCI Machine Learning Repository; first used in Kohavi"
+        " (1996), Scaling up the accuracy of naive-Bayes classifiers, KDD."
+    ),
+    published={
+        "rows": 48_842,
+        "rows of the training file": 32_561,
+        "rows of the test file": 16_281,
+        "complete rows": 45_222,
+        "percent above 50K": 23.93,
+    },
+    harms=(
+        "Nobody decides anything with this prediction. A gap between groups here mirrors unequal pay"
+        " and unequal access to work; a smaller gap on paper changes neither.",
+        "Calling high income the favourable outcome suggests an allocation, such as credit, that was"
+        " never recorded in the data.",
+        "Marital status and place in the household (Husband, Wife) give sex away, so leaving sex out"
+        " of the features does not make a model blind to it.",
+    ),
+    limits=(
+        "The threshold of 50,000 dollars cuts groups at very different places: 30 percent of the men"
+        " and 11 percent of the women are above it. Fairness results change with the threshold (Ding"
+        " et al. 2021).",
+        "Sex has two values and race five broad ones; joining four of them to one group hides differences.",
+        "Only people with work and income are in it. One row in fourteen has unknown values; without"
+        " those rows the share above 50K is 24.8 instead of 23.9 percent.",
+        "It is a thirty-year-old sample of one country. The rows are not weighted here, so shares are"
+        " not those of the population.",
+    ),
+    decisions=(
+        "Both files are merged and rows with unknown values dropped, because the counts printed in"
+        " FairFed's Table 6 add up to 80 percent of that. rows='train' gives the file behind Table 7.",
+        "Categories become integers in alphabetical order. That order means nothing; it is the"
+        " default since the paper counts twelve features and a co-author's published file is coded so."
+        " encoding='onehot' is the other reading.",
+        "The sensitive attribute is not a feature.",
+    ),
+)
+
+COMPAS = Card(
+    title="COMPAS (Broward County, 2013-2014)",
+    provenance=(
+        "Gathered by ProPublica in 2016: scores of the commercial COMPAS risk assessment obtained"
+        " from the sheriff of Broward County, Florida, joined by name and birth date to court and jail"
+        " records."
+    ),
+    measured=(
+        "One row per defendant scored before trial in 2013 or 2014: age, sex, race as recorded by the"
+        " sheriff's office, juvenile and prior counts, the charge, the score, and whether a new charge"
+        " followed."
+    ),
+    label=(
+        "y = 1: no new charge within two years, the favourable outcome. A charge is not a crime: the"
+        " label records arrests and prosecutions."
+    ),
+    sensitive=(
+        "Race, a = 1 for Caucasian and 0 for all others together. By option sex, a = 1 for Female,"
+        " the group that is charged again less often."
+    ),
+    licence="none stated by the publisher",
+    url="https://github.com/propublica/compas-analysis",
+    citation="Angwin, Larson, Mattu and Kirchner (2016), Machine Bias, ProPublica.",
+    published={
+        "rows": 7_214,
+        "rows after ProPublica's filter": 6_172,
+        "of these African-American": 3_175,
+        "of these Caucasian": 2_103,
+        "rows in FairFed": 6_167,
+    },
+    harms=(
+        "Scores of this kind are used on bail and sentences. An error means detention for one person;"
+        " the same error rate in two groups does not make such a use just.",
+        "Where policing is heavier more people are charged again, so the label carries the unequal"
+        " treatment that a fairness measure is asked to find. Fair by this label can be unfair by"
+        " conduct.",
+        "The rows are real people found by name. The names are in the publisher's file; the loader"
+        " does not read them into the table.",
+    ),
+    limits=(
+        "People charged again were kept beyond the two-year window and people not charged again were"
+        " not, which raises the share charged again from about 36 to 45 percent (Barenstein 2019).",
+        "The join by name and birth date has errors, and time in jail shortens the time at risk.",
+        "6,167 rows from one county and two years; differences of a percent are within noise.",
+        "Six features know little: accuracy stays near two thirds whatever the method.",
+    ),
+    decisions=(
+        "ProPublica's filter, and a charge description must be there: that gives the 6,167 of the paper.",
+        "Which label is favourable is not printed. With no new charge as y = 1 the printed signs make sense.",
+        "Race and sex are both kept out of the features, and so is the COMPAS score.",
+    ),
+)
+
+ACSINCOME = Card(
+    title="ACSIncome (American Community Survey, 2018, by state)",
+    provenance=(
+        "Public Use Microdata Sample of the US Census Bureau's American Community Survey of 2018,"
+        " turned into a prediction task by the authors of folktables as a successor of Adult."
+    ),
+    measured=(
+        "One row per person over 16 with income above 100 dollars and some weekly hours: age, class"
+        " of worker, schooling, marital status, occupation, place of birth, relationship to the"
+        " householder, hours."
+    ),
+    label="y = 1: income above 50,000 dollars in the twelve months before the interview.",
+    sensitive=(
+        "Race as self-reported, a = 1 for White alone and 0 for all others. By option sex, a = 1 for male."
+    ),
+    licence="public use file of the US Census Bureau; folktables itself is MIT",
+    url="https://github.com/socialfoundations/folktables",
+    citation="Ding, Hardt, Miller and Schmidt (2021), Retiring Adult, NeurIPS.",
+    published={
+        "rows, 50 states and Puerto Rico": 1_664_500,
+        "states": 51,
+        "rows of Wyoming, the smallest": 3_064,
+        "rows of California, the largest": 195_665,
+        "percent White in Hawaii, the lowest": 26,
+        "percent White in Vermont, the highest": 96,
+    },
+    harms=(
+        "As with Adult, income is not a decision about a person. The gap measures society before it"
+        " measures a model.",
+        "A model trained across states can serve the large ones and fail the small ones; the mean"
+        " hides it, so look at each state.",
+    ),
+    limits=(
+        "One dollar threshold for all states, whatever the cost of living: in South Dakota 27 percent"
+        " of the rows are above it, in New Jersey 49.",
+        "White against everyone else joins groups whose incomes differ in both directions.",
+        "The Bureau adds noise and swaps records to protect people. Survey weights are not used.",
+        "Occupation and place of birth are codes with hundreds of values; as numbers their order"
+        " means little.",
+    ),
+    decisions=(
+        "The eight features that FairFed lists are used, so neither sex nor race.",
+        "The complete data come from folktables' files. A prepared file is read when those are not"
+        " there: it lacks California, has a third of Florida, merged values, and twelve states that"
+        " its makers altered; those twelve are left out and 38 states remain.",
+    ),
+)
+
+TILES = Card(
+    title="TILES-2018 (wearable sensors on hospital workers)",
+    provenance=(
+        "Ten weeks of 2018 with volunteers at a large hospital in Los Angeles, recorded by the"
+        " University of Southern California. FairFed uses the nurses: 1,560 daily records of three"
+        " occupations."
+    ),
+    measured=(
+        "One row per person and day: 43 summaries of heart rate, breathing, steps, sleep and movement"
+        " from a wristband and a sensor garment, and an answer to a daily question about stress."
+    ),
+    label="y = 1: stress on that day above the person's own average.",
+    sensitive="Gender, two values, a = 1 for Male.",
+    licence="data use agreement with the owners",
+    url="https://tiles-data.isi.edu",
+    citation=(
+        "Mundnich et al. (2020), TILES-2018, a longitudinal physiologic and behavioral data set of"
+        " hospital workers, Scientific Data 7."
+    ),
+    published={
+        "records": 1_560,
+        "RN-day shift": 707,
+        "RN-night shift": 609,
+        "CNA": 244,
+        "female": 1_200,
+        "male": 360,
+        "stress y = 1": 735,
+    },
+    harms=(
+        "Stress read from the body of an employee can be used against the employee. Consent to a"
+        " study is not consent to monitoring at work.",
+        "Which error is worse is not clear: missing a stressed nurse, or marking a calm one.",
+    ),
+    limits=(
+        "Records of one person are not independent, and a random split puts the same person on both sides.",
+        "Gender goes with occupation, and the garment differed between men and women.",
+        "Three clients and 1,560 rows: always answering 0 is right in 53 percent of them.",
+    ),
+    decisions=(
+        "The file is FAIRFL_DATA/tiles/tiles.csv: columns occupation (RN-day shift, RN-night shift,"
+        " CNA), gender (Female, Male), stress (0, 1), and 43 numeric columns; an empty cell takes its"
+        " column's mean.",
+        "The paper does not say which gender is a = 1. Male is chosen as for Adult.",
+    ),
+)
+
+TILES_STAND_IN = Card(
+    title="TILES stand-in (published counts, made-up features)",
+    provenance="Generated by this package from the counts in FairFed's Table 8. It holds no record of TILES.",
+    measured="One row per record that the table counts; 43 columns of random numbers.",
+    label="y = 1: counted as stressed in the table. The features are shifted a little for these rows.",
+    sensitive="Gender as counted in the table, a = 1 for Male. The features carry nothing about it.",
+    licence="that of this package",
+    url="https://tiles-data.isi.edu",
+    citation="Counts: Ezzeldin et al. (2023), FairFed, AAAI, Table 8.",
+    published=TILES.published,
+    harms=("Reading a result on it as one about nurses, stress or gender.",),
+    limits=(
+        "It can show that a method runs with three unequal clients. It cannot confirm or refute Table 4.",
+        "Features are independent of gender, so any gap between genders comes from base rates and chance.",
+    ),
+    decisions=(
+        "The table prints gender and stress counts of each client, not their cross table. They are"
+        " made independent inside each client, rounded to whole records.",
+        "The distance between the classes is 0.5 standard deviations, so that no model can exceed about .60.",
+    ),
+)

