@@ -1,0 +1,159 @@
+"""How fast the engine is, measured in one run with the contenders alternated, so that a noisy machine disturbs all alike.
+
+Speeds are ratios against the usual way of writing it: a Python loop over clients with torch's own optimiser on one thread
+(reference.py). The floor is the time of nothing but the matrix products that one pass needs, in full batches.
+"""
+
+from __future__ import annotations
+
+import json as json_format
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from fairfl_lite.federation import Federation, Local, Shards, standardisation
+from fairfl_lite.models import Dense
+
+FAIRFED = {"sizes": (884, 29967, 492, 435, 4399), "features": 12, "hidden": 0, "local": Local("adam", 0.01, 1e-4, 1, 32)}
+FAIR_FATE = {"sizes": (740, 370, 185, 93, 462), "features": 14, "hidden": 10, "local": Local("sgd", 0.01, 0.0, 10, 10)}
+PAUSE = 0.3  # threads of the last contender may spin for a while after their work is done
+WORKLOADS = {"FairFed (alpha = 0.1 sizes of Table 6)": FAIRFED, "FAIR-FATE (COMPAS sizes)": FAIR_FATE}
+
+
+def federation(sizes: Sequence[int], features: int, hidden: int, local: Local, runs: int) -> Federation:
+    """Random rows of the given shape; every run deals the same rows anew."""
+    rng = np.random.default_rng(0)
+    n = sum(sizes)
+    X = rng.standard_normal((n, features), np.float32)
+    y, a = (X[:, 0] > 0).astype(np.int8), (X[:, 1] > 0).astype(np.int8)
+    shards = Shards.of(X, y, a, [np.split(rng.permutation(n), np.cumsum(sizes)[:-1]) for _ in range(runs)])
+    parts = {"train": shards, "test": shards}
+    return Federation(parts, Dense(features, hidden), local, tuple(range(runs)), *standardisation(shards))
+
+
+def one_run(fed: Federation) -> Federation:
+    """The first run alone, by the reference loop."""
+    shards = {part: replace(s, start=s.start[:1]) for part, s in fed.shards.items()}
+    return replace(fed, shards=shards, seeds=fed.seeds[:1], shift=fed.shift[:1], scale=fed.scale[:1], engine="reference")
+
+
+def alternate(contenders: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median seconds of each contender, all called in turn, after one unmeasured call each."""
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(repeats + 1):
+        for name, call in contenders.items():
+            time.sleep(PAUSE)
+            began = time.perf_counter()
+            call()
+            if turn:
+                seconds[name].append(time.perf_counter() - began)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def floor(fed: Federation) -> Callable[[], None]:
+    """The matrix products of one epoch of every replica of one run, in full batches: forward, and backward to the weights."""
+    d, units = fed.model.features, max(fed.model.hidden, 1)  # type: ignore[attr-defined]
+    blocks = [torch.randn(n, d) for n in fed.sizes[0]]
+    W = torch.randn(d, units)
+
+    def call() -> None:
+        for _ in range(fed.local.epochs):
+            for X in blocks:
+                (X @ W).T @ X
+
+    return call
+
+
+def speed(workload: dict[str, Any], runs: int = 20, repeats: int = 5) -> dict[str, float]:
+    """Ratios for one workload, per run of the federation."""
+    fed = federation(**workload, runs=runs)
+    single = replace(one_run(fed), engine="kernel")
+    start = fed.start()
+    loop = one_run(fed)
+    times = alternate(
+        {
+            "loop": lambda: loop.train(start[:1], 1),
+            "kernel": lambda: fed.train(start, 1),
+            "alone": lambda: single.train(start[:1], 1),
+            "floor": floor(fed),
+            "report": lambda: fed.report(start),
+        },
+        repeats,
+    )
+    rows = runs * int(fed.sizes[0].sum()) * fed.local.epochs
+    return {
+        "kernel over clients x seeds, against the loop": runs * times["loop"] / times["kernel"],
+        "kernel on one run, against the loop": times["loop"] / times["alone"],
+        "share of the full-batch floor": runs * times["floor"] / times["kernel"],
+        "one evaluation, as a share of one round of training": times["report"] / times["kernel"],
+        "million training rows a second": rows / times["kernel"] / 1e6,
+    }
+
+
+def growth(repeats: int = 5) -> dict[str, dict[str, float]]:
+    """Time of one round as clients, rows and seeds double twice, against the smallest: 1, 2, 4 is linear."""
+    base = {"features": 12, "hidden": 0, "local": Local("adam", 0.01, 1e-4, 1, 32)}
+    axes = {
+        "clients (rows a client fixed)": [federation((1000,) * k, runs=8, **base) for k in (5, 10, 20)],  # type: ignore[arg-type]
+        "rows": [federation((n,) * 5, runs=8, **base) for n in (1000, 2000, 4000)],  # type: ignore[arg-type]
+        "seeds": [federation((1000,) * 5, runs=r, **base) for r in (8, 16, 32)],  # type: ignore[arg-type]
+    }
+    out = {}
+    for axis, feds in axes.items():
+        times = alternate({f"x{2**i}": partial(fed.train, fed.start(), 1) for i, fed in enumerate(feds)}, repeats)
+        out[axis] = {name: seconds / times["x1"] for name, seconds in times.items()}
+    return out
+
+
+MEMORY = """
+import resource, numpy as np
+from fairfl_lite import bench
+from fairfl_lite.methods import FairFed
+sizes, features, local = bench.FAIRFED["sizes"], bench.FAIRFED["features"], bench.FAIRFED["local"]
+small = bench.federation(tuple(s // 40 for s in sizes), features, 0, local, runs=2)
+small.run(FairFed(), 1)
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before = peak()
+fed = bench.federation(tuple(10 * s for s in sizes), features, 0, local, runs=20)
+fed.run(FairFed(), 2)
+print((peak() - before) / fed.shards["train"].nbytes)
+"""
+
+
+def memory() -> float:
+    """Peak memory of FairFed on 20 seeds over the size of its data (rows and who holds them), in a process of its own,
+    beyond what a tiny federation needs; everything counts: making the data, the weights of rows, training, evaluation."""
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def measure(repeats: int = 5) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    return {
+        "workloads": {name: speed(workload, repeats=repeats) for name, workload in WORKLOADS.items()},
+        "growth of time": growth(repeats),
+        "peak memory over the size of the data": memory(),
+    }
+
+
+def main(json: bool = False) -> None:
+    """Print the measurements, as text or as JSON."""
+    found = measure()
+    if json:
+        print(json_format.dumps(found, indent=1))
+        return
+    for name, values in found["workloads"].items():
+        print(name)
+        for what, value in values.items():
+            print(f"  {what:<55}{value:10.2f}")
+    for axis, ratios in found["growth of time"].items():
+        print(f"time as {axis} double: " + ", ".join(f"{name} {value:.2f}" for name, value in ratios.items()))
+    print(f"peak memory over the size of the data: {found['peak memory over the size of the data']:.2f}")

@@ -1,0 +1,153 @@
+"""Fairness and accuracy from confusion counts [..., a, y, yhat] (a = 1 privileged, y = yhat = 1 favourable).
+
+Every metric takes a stack of counts and returns the stack of values; a stack [run, client] costs one call. A rate with no
+rows behind it is undefined and gives NaN, which passes on to whatever needs it; a rate of zero is a value.
+Differences are unprivileged minus privileged: negative means that the unprivileged group is worse off.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from fairfl_lite.errors import FairFLError
+
+
+def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), np.nan)
+
+
+def accuracy(counts: np.ndarray) -> np.ndarray:
+    """P(yhat = y)."""
+    right = counts[..., 0, 0] + counts[..., 1, 1]
+    return _ratio(right.sum(-1), counts.sum((-3, -2, -1)))
+
+
+def balanced_accuracy(counts: np.ndarray) -> np.ndarray:
+    """Mean of the true positive and the true negative rate, both groups pooled."""
+    pooled = counts.sum(-3)
+    return (
+        _ratio(pooled[..., 1, 1], pooled[..., 1, :].sum(-1)) + _ratio(pooled[..., 0, 0], pooled[..., 0, :].sum(-1))
+    ) / 2
+
+
+def mcc(counts: np.ndarray) -> np.ndarray:
+    """Matthews' correlation of y and yhat, groups pooled; 0 where a margin is empty (a constant classifier)."""
+    pooled = counts.sum(-3).astype(float)
+    tn, fp, fn, tp = pooled[..., 0, 0], pooled[..., 0, 1], pooled[..., 1, 0], pooled[..., 1, 1]
+    bottom = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    return np.where(bottom > 0, (tp * tn - fp * fn) / np.where(bottom > 0, bottom, 1), 0.0)
+
+
+def selection_rate(counts: np.ndarray) -> np.ndarray:
+    """P(yhat = 1 | a), [..., a]."""
+    return _ratio(counts[..., 1].sum(-1), counts.sum((-2, -1)))
+
+
+def true_positive_rate(counts: np.ndarray) -> np.ndarray:
+    """P(yhat = 1 | a, y = 1), [..., a]."""
+    return _ratio(counts[..., 1, 1], counts[..., 1, :].sum(-1))
+
+
+def false_positive_rate(counts: np.ndarray) -> np.ndarray:
+    """P(yhat = 1 | a, y = 0), [..., a]."""
+    return _ratio(counts[..., 0, 1], counts[..., 0, :].sum(-1))
+
+
+def f1(counts: np.ndarray) -> np.ndarray:
+    """2 tp / (2 tp + fp + fn) by group, [..., a]; 0/0 is undefined."""
+    tp = counts[..., 1, 1]
+    return _ratio(2 * tp, 2 * tp + counts[..., 0, 1] + counts[..., 1, 0])
+
+
+def eod(counts: np.ndarray) -> np.ndarray:
+    """Equal opportunity difference, TPR(a=0) - TPR(a=1). Undefined where a group has no positives."""
+    rate = true_positive_rate(counts)
+    return rate[..., 0] - rate[..., 1]
+
+
+def spd(counts: np.ndarray) -> np.ndarray:
+    """Statistical parity difference, P(yhat=1 | a=0) - P(yhat=1 | a=1). Undefined where a group has no rows."""
+    rate = selection_rate(counts)
+    return rate[..., 0] - rate[..., 1]
+
+
+def di(counts: np.ndarray) -> np.ndarray:
+    """Discrimination index: F1(a=0) - F1(a=1)."""
+    score = f1(counts)
+    return score[..., 0] - score[..., 1]
+
+
+def _even(rate: np.ndarray) -> np.ndarray:
+    """min(r0/r1, r1/r0) in [0, 1]: 1 is equal. Both rates 0 gives 0: it says nothing about either group."""
+    return np.where(np.isnan(rate).any(-1), np.nan, np.nan_to_num(_ratio(rate.min(-1), rate.max(-1))))
+
+
+def sp_ratio(counts: np.ndarray) -> np.ndarray:
+    """Statistical parity as a ratio of selection rates, the smaller over the larger."""
+    return _even(selection_rate(counts))
+
+
+def eo_ratio(counts: np.ndarray) -> np.ndarray:
+    """Equal opportunity as a ratio of true positive rates, the smaller over the larger."""
+    return _even(true_positive_rate(counts))
+
+
+def eqo_ratio(counts: np.ndarray) -> np.ndarray:
+    """Equalised odds: the mean of the ratios of true and of false positive rates, each the smaller over the larger."""
+    return (_even(true_positive_rate(counts)) + _even(false_positive_rate(counts))) / 2
+
+
+def spread(values: np.ndarray) -> np.ndarray:
+    """Population standard deviation over the last axis, clients weighing alike, undefined ones left out (Std-Acc.)."""
+    return np.nanstd(values, axis=-1)
+
+
+def variance(values: np.ndarray) -> np.ndarray:
+    """Population variance over the last axis, clients weighing alike, undefined ones left out."""
+    return np.nanvar(values, axis=-1)
+
+
+def tail(values: np.ndarray, share: float = 0.1, best: bool = False) -> np.ndarray:
+    """Mean of the worst (or best) `share` of the last axis, at least one client; undefined ones left out."""
+    ordered = np.sort(values, axis=-1)
+    n = (~np.isnan(values)).sum(-1)
+    take = np.maximum(1, np.floor(share * n + 1e-9)).astype(int)
+    place = np.arange(values.shape[-1])
+    first = (n - take)[..., None] if best else np.zeros_like(n)[..., None]
+    inside = (place >= first) & (place < first + take[..., None])
+    return np.where(inside, ordered, 0.0).sum(-1) / np.where(n > 0, take, np.nan)
+
+
+def interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float, float]:
+    """Mean over runs with its t interval, undefined runs left out; one run gives an interval of no width known (NaN)."""
+    values = np.asarray(values, float)
+    values = values[~np.isnan(values)]
+    n = values.size
+    if n == 0:
+        return np.nan, np.nan, np.nan
+    half = stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan
+    return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
+
+
+MODEL = {
+    "acc": accuracy, "balanced_acc": balanced_accuracy, "mcc": mcc, "eod": eod, "spd": spd, "di": di,
+    "sp": sp_ratio, "eo": eo_ratio, "eqo": eqo_ratio,
+}  # fmt: skip
+CLIENTS = {"std_acc": spread, "var_acc": variance, "worst_acc": tail, "best_acc": lambda v: tail(v, best=True)}
+FEDERATION = ("acc", "eod", "spd", "std_acc")
+
+
+def of_federation(metric: str, counts: np.ndarray) -> np.ndarray:
+    """A metric of one model over a federation: counts [..., client, a, y, yhat] pooled, or a statistic over clients."""
+    if metric in MODEL:
+        return MODEL[metric](counts.sum(-4))
+    if metric in CLIENTS:
+        return CLIENTS[metric](accuracy(counts))
+    raise FairFLError(f"There is no metric {metric!r}: choose among {', '.join([*MODEL, *CLIENTS])}.")
+
+
+def of_clients(metric: str, counts: np.ndarray) -> np.ndarray | None:
+    """The same metric for every client, or None where it only exists for the federation."""
+    return MODEL[metric](counts) if metric in MODEL else None
