@@ -1,0 +1,26 @@
+"""The papers' tables and figures as runs: what has to be measured for each, at which scale.
+
+An experiment is a list of cells; a cell is a dictionary of settings and is measured by itself. Finished cells are
+kept, so a run that was stopped goes on where it was and ends with the same result.
+"""
+
+from __future__ import annotations
+
+from fairfl_lite.data.table import choose
+from fairfl_lite.experiments import fairfed, fairfed_facts
+from fairfl_lite.experiments.base import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {e.name: e for e in (*fairfed.EXPERIMENTS, *fairfed_facts.EXPERIMENTS)}
+
+
+def names() -> list[str]:
+    return list(EXPERIMENTS)
+
+
+def get(name: str) -> Experiment:
+    return EXPERIMENTS[choose(name, EXPERIMENTS, "experiment named")]
+
+
+def run(name: str) -> None:
+    """Measure one experiment at the paper's scale and store it in results/."""
+    get(name).store()

@@ -1,0 +1,167 @@
+"""The ledger as tables for pages, terminals and comparisons."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from fairfl_lite import papers
+from fairfl_lite.errors import FairFLError, nearest
+from fairfl_lite.ledger.judge import Claim, Judge, Results, interval, judged, shown
+from fairfl_lite.ledger.verdicts import SYMBOLS
+
+_STYLE = """<style>
+.fairfl-scroll{overflow-x:auto;max-width:100%}
+.fairfl-scroll table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.85em;
+color:inherit;margin:0}
+.fairfl-scroll th,.fairfl-scroll td{padding:.2em .5em;text-align:right;white-space:nowrap;color:inherit;
+border-bottom:1px solid rgba(128,128,128,.35)}
+.fairfl-scroll th[scope=row],.fairfl-scroll td.fairfl-text{text-align:left}
+.fairfl-scroll td.fairfl-text{white-space:normal;min-width:12em}
+.fairfl-scroll th[colspan]{text-align:center}
+.fairfl-scroll caption{text-align:left;caption-side:top;color:inherit}
+.fairfl-printed{opacity:.75}
+.fairfl-legend{font-size:.85em;color:inherit}
+.fairfl-legend span{padding:.1em .4em;margin-right:.3em;display:inline-block}
+.fairfl-reproduced,.fairfl-holds{background:rgba(46,160,67,.25)!important}
+.fairfl-exceeds{background:rgba(56,139,253,.25)!important}
+.fairfl-direction-only{background:rgba(210,153,34,.25)!important}
+.fairfl-not-reproduced,.fairfl-does-not-hold{background:rgba(248,81,73,.25)!important}
+.fairfl-not-testable{background:rgba(128,128,128,.2)!important}
+.fairfl-not-yet-measured{outline:1px dashed rgba(128,128,128,.6)}
+</style>"""
+
+
+@dataclass(frozen=True)
+class View:
+    """A table for notebooks: `_repr_html_` for the page, `str` for the terminal and for comparing outputs."""
+
+    markup: str
+    text: str
+
+    def _repr_html_(self) -> str:
+        return self.markup
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def table(name: str) -> View:
+    """A table such as "fairfed.t1" in the paper's layout; each cell: printed number, ours, verdict."""
+    grids = {f"{card.paper}.{grid.id}": (card, grid) for card in map(papers.load, papers.names()) for grid in card.grids.values()}
+    if name not in grids:
+        near = nearest(name, grids, cutoff=0)
+        raise FairFLError(f"There is no table {name!r}; the nearest is {near}.")
+    card, grid = grids[name]
+    judge = Judge(card, Results())
+    cells = [[judge.claim(card.entries[i]) for i in line] for line in grid.ids]
+
+    def label(value: str) -> str:
+        return card.labels.get(value, value)
+
+    columns, rows = [tuple(map(label, c)) for c in grid.columns], [tuple(map(label, r)) for r in grid.rows]
+    head = ""
+    for depth, key in enumerate(grid.column_keys):
+        corner = "".join(f"<th>{html.escape(k if depth == len(grid.column_keys) - 1 else '')}</th>" for k in grid.row_keys[:-1])
+        last = grid.row_keys[-1] if len(grid.column_keys) == 1 else key
+        groups = "".join(f'<th scope="col" colspan="{n}">{html.escape(text)}</th>' for text, n in _groups(columns, depth))
+        head += f"<tr>{corner}<th>{html.escape(last)}</th>{groups}</tr>"
+    body = "".join(
+        "<tr>" + "".join(f'<th scope="row">{html.escape(part)}</th>' for part in row) + "".join(map(_cell, line)) + "</tr>"
+        for row, line in zip(rows, cells, strict=True)
+    )
+    title = f"{grid.where}. {grid.title}: printed, ours, verdict"
+    plain = pd.DataFrame(
+        [[_plain(c) for c in line] for line in cells],
+        index=[" ".join(r) for r in rows],
+        columns=[" ".join(c) for c in columns],
+    )
+    return _view(title, f"<thead>{head}</thead><tbody>{body}</tbody>", plain, [c for line in cells for c in line])
+
+
+def listing(prefix: str) -> View:
+    """The claims whose id begins with a prefix such as "fairfed.fig4", one per line with what they say."""
+    found = [c for c in judged(prefix.partition(".")[0]) if c.id.startswith(prefix)]
+    if not found:
+        near = nearest(prefix, papers.load(prefix.partition(".")[0]).entries, cutoff=0)
+        raise FairFLError(f"No claim begins with {prefix!r}; the nearest id is {near}.")
+    return _lines(f"Claims {prefix}", found)
+
+
+def prose(paper: str) -> View:
+    """Every claim of a paper that is not a cell of one of its tables."""
+    cells = {i for grid in papers.load(paper).grids.values() for line in grid.ids for i in line}
+    return _lines("Claims of the prose", [c for c in judged(paper) if c.id not in cells])
+
+
+def only(paper: str, *verdicts: str) -> View:
+    """Every claim of a paper, table cells included, with one of these verdicts, and the note to each."""
+    return _lines(" and ".join(verdicts).capitalize(), [c for c in judged(paper) if c.verdict in verdicts], notes=True)
+
+
+def _lines(title: str, found: Sequence[Claim], notes: bool = False) -> View:
+    names = ("claim", "where", "printed", "ours", "interval", "verdict", *(("note",) if notes else ()))
+    head = "".join(f'<th scope="col">{h}</th>' for h in names)
+    body = "".join(
+        f'<tr><td class="fairfl-text" title="{html.escape(c.id)}">{html.escape(c.says or c.id)}</td>'
+        f"<td>{html.escape(c.where)}</td><td>{html.escape(c.printed)}</td>"
+        f"<td>{shown(c, c.measured)}</td><td>{interval(c)}</td>"
+        f'<td class="{_css(c.verdict)}" title="{html.escape(c.note)}">{SYMBOLS[c.verdict]} {c.verdict}</td>'
+        + (f'<td class="fairfl-text">{html.escape(c.note)}</td>' if notes else "")
+        + "</tr>"
+        for c in found
+    )
+    plain = pd.DataFrame(
+        {
+            "printed": [c.printed for c in found],
+            "ours": [shown(c, c.measured) for c in found],
+            "interval": [interval(c) for c in found],
+            "verdict": [c.verdict for c in found],
+        },
+        index=[c.id for c in found],
+    )
+    return _view(title, f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", plain, found)
+
+
+def _view(title: str, rows: str, plain: pd.DataFrame, shown: Sequence[Claim]) -> View:
+    counts = {v: sum(c.verdict == v for c in shown) for v in SYMBOLS}
+    legend = "".join(f'<span class="{_css(v)}">{SYMBOLS[v]} {v} {n}</span>' for v, n in counts.items() if n)
+    markup = (
+        f'{_STYLE}<div class="fairfl-scroll" tabindex="0" role="region" aria-label="{html.escape(title)}">'
+        f'<table class="dataframe"><caption>{html.escape(title)}</caption>{rows}</table></div>'
+        f'<p class="fairfl-legend">{legend}</p>'
+    )
+    words = ", ".join(f"{SYMBOLS[v]} {v} {n}" for v, n in counts.items() if n)
+    return View(markup, f"{title}\n{plain.to_string()}\n{words}")
+
+
+def _cell(c: Claim) -> str:
+    hint = html.escape(f"{c.id}: {c.verdict}. {interval(c)} {c.note}".strip())
+    return (
+        f'<td class="{_css(c.verdict)}" title="{hint}">'
+        f'<span class="fairfl-printed">{html.escape(c.printed)}</span><br>'
+        f'<b>{shown(c, c.measured)}</b> <abbr title="{c.verdict}">{SYMBOLS[c.verdict]}</abbr></td>'
+    )
+
+
+def _plain(c: Claim) -> str:
+    return f"{c.printed} {shown(c, c.measured)} {SYMBOLS[c.verdict]}"
+
+
+def _groups(columns: Sequence[tuple[str, ...]], depth: int) -> list[tuple[str, int]]:
+    """Headings of one level and how many columns each spans; a heading ends where a heading above it does."""
+    groups: list[tuple[tuple[str, ...], int]] = []
+    for column in columns:
+        head = column[: depth + 1]
+        if groups and groups[-1][0] == head:
+            groups[-1] = (head, groups[-1][1] + 1)
+        else:
+            groups.append((head, 1))
+    return [(head[-1], n) for head, n in groups]
+
+
+def _css(verdict: str) -> str:
+    return "fairfl-" + verdict.replace(" ", "-")

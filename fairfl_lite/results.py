@@ -1,0 +1,190 @@
+"""Measured results: one tidy CSV per table or figure, and beside it a JSON that says where it came from.
+
+results/<paper>/<table>.csv holds key columns, then `seed`, `metric`, `value`; the .json the commit,
+parameters, data digests, versions and source digest that made it, and the sha256 of the CSV.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import fairfl_lite
+from fairfl_lite import data
+from fairfl_lite.errors import FairFLError
+
+_PACKAGE = Path(fairfl_lite.__file__).parent
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)*")
+
+
+def root() -> Path:
+    """The project's folder: FAIRFL_ROOT, or the nearest above here or the package with our pyproject.toml."""
+    if "FAIRFL_ROOT" in os.environ:
+        return Path(os.environ["FAIRFL_ROOT"])
+    here = Path.cwd()
+    for folder in (here, *here.parents, *_PACKAGE.parents):
+        project = folder / "pyproject.toml"
+        if project.is_file() and 'name = "fairfl-lite"' in project.read_text(encoding="utf-8"):
+            return folder
+    raise FairFLError("The project's folder was not found: run inside it, or set FAIRFL_ROOT to it.")
+
+
+def path(name: str) -> Path:
+    """The CSV of a result such as "fairfed/table1"."""
+    if not _NAME.fullmatch(name):
+        raise FairFLError(
+            f"{name!r} is not the name of a result; write it as paper/table, e.g. fairfed/table1."
+        )
+    return root() / "results" / f"{name}.csv"
+
+
+def exists(name: str) -> bool:
+    """Whether a result has been measured: its CSV and its provenance are both there."""
+    return path(name).is_file() and path(name).with_suffix(".json").is_file()
+
+
+def load(name: str) -> pd.DataFrame:
+    """The rows of a result; FairFLError when it is missing or is not the file its provenance describes."""
+    digest = provenance(name).get("sha256")
+    content = path(name).read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise FairFLError(
+            f"{path(name)} was changed after it was measured: restore it from git or measure it again."
+        )
+    return pd.read_csv(path(name))
+
+
+def provenance(name: str) -> dict[str, Any]:
+    """How a result was made."""
+    if not exists(name):
+        raise FairFLError(
+            f"There is no result {name}: {path(name)} and its .json are needed; measure them first."
+        )
+    try:
+        made = json.loads(path(name).with_suffix(".json").read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise FairFLError(
+            f"{path(name).with_suffix('.json')} is not readable: restore it from git."
+        ) from error
+    if not isinstance(made, dict):
+        raise FairFLError(f"{path(name).with_suffix('.json')} is not a provenance: restore it from git.")
+    return made
+
+
+def save(
+    name: str,
+    frame: pd.DataFrame,
+    *,
+    parameters: Mapping[str, Any],
+    seconds: float,
+    command: str,
+    datasets: Iterable[str] | None = None,
+) -> Path:
+    """Write a result and its provenance; returns the CSV's path.
+
+    Rows are sorted by every column but `value`, floats kept to ten digits, so the same numbers give the same
+    bytes whatever order they were computed in. `datasets` defaults to the values of the column `dataset`.
+    Each file is replaced in one step, the provenance last: `load` sees an interrupted save as a changed file.
+    """
+    target = path(name)
+    keys = [column for column in frame.columns if column != "value"]
+    if frame.empty:
+        raise FairFLError(f"The result {name} has no rows: nothing was measured, so nothing is saved.")
+    if frame.duplicated(keys).any():
+        raise FairFLError(
+            f"The result {name} has several values for the same {', '.join(keys)}: save each once."
+        )
+    content = (
+        frame.sort_values(keys, kind="stable")
+        .to_csv(index=False, float_format="%.10g", lineterminator="\n")
+        .encode()
+    )
+    if datasets is None:
+        datasets = frame["dataset"].unique() if "dataset" in frame else ()
+    made = {
+        "command": command,
+        "parameters": dict(parameters),
+        "seconds": round(float(seconds), 1),
+        "data": {str(dataset): _digest(str(dataset)) for dataset in sorted(datasets)},
+        "source": source_digest(),
+        "git": _git(),
+        "versions": versions(),
+        "rows": len(frame),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _replace(target, content)
+    _replace(
+        target.with_suffix(".json"),
+        (json.dumps(made, indent=1, sort_keys=True, default=_plain) + "\n").encode(),
+    )
+    return target
+
+
+def source_digest() -> str:
+    """sha256 over the package's Python files: names and contents."""
+    digest = hashlib.sha256()
+    for file in sorted(_PACKAGE.rglob("*.py")):
+        digest.update(file.relative_to(_PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """The versions a number can depend on."""
+    found = {"python": platform.python_version(), "fairfl_lite": fairfl_lite.__version__}
+    for package in ("numpy", "numba", "torch"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _digest(dataset: str) -> str:
+    # A finished measurement is not lost because its data has no registered digest.
+    try:
+        return data.digest(dataset)
+    except FairFLError as error:
+        return f"unknown: {error}"
+
+
+def _git() -> dict[str, Any]:
+    """The commit of the package, and whether the package differs from it; results themselves do not count."""
+
+    def run(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", *arguments], cwd=_PACKAGE, capture_output=True, text=True, timeout=20
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    changed = run("status", "--porcelain", "--", ".")
+    return {"commit": run("rev-parse", "HEAD"), "dirty": None if changed is None else bool(changed)}
+
+
+def _replace(target: Path, content: bytes) -> None:
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(content)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:
+    """numpy scalars and arrays, tuples and paths as JSON knows them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return str(value)

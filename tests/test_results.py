@@ -1,0 +1,153 @@
+"""Results files: the same numbers give the same bytes, provenance is whole, and damage is noticed."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairfl_lite
+from fairfl_lite import data, results
+from fairfl_lite.errors import FairFLError
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
+    return tmp_path
+
+
+def frame() -> pd.DataFrame:
+    rows = [
+        {"selection": "paper", "dataset": "adult", "alpha": a, "method": m, "eta": eta, "seed": s, "metric": "acc"}
+        for a in (0.1, 5000)
+        for m, eta in (("fedavg", None), ("fairfed", 1.0))
+        for s in (10, 9)
+    ]
+    return pd.DataFrame(rows).assign(value=np.random.default_rng(0).random(len(rows)) / 3)
+
+
+def save(rows: pd.DataFrame, name: str = "fairfed/table1") -> Path:
+    return results.save(name, rows, parameters={"seeds": np.arange(3), "lr": 0.01}, seconds=1.26, command="fairfl x")
+
+
+def test_what_is_saved_is_loaded(root: Path) -> None:
+    target = save(frame())
+    assert target == root / "results" / "fairfed" / "table1.csv"
+    loaded = results.load("fairfed/table1")
+    keys = ["alpha", "method", "seed"]
+    expected = frame().sort_values(keys).reset_index(drop=True)
+    pd.testing.assert_frame_equal(loaded.sort_values(keys).reset_index(drop=True), expected, check_dtype=False, rtol=1e-9)
+    assert [p.name for p in sorted(target.parent.iterdir())] == ["table1.csv", "table1.json"]
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    first = save(frame()).read_bytes()
+    assert save(frame().sample(frac=1, random_state=1)).read_bytes() == first
+    lines = first.decode().splitlines()
+    assert lines[0] == "selection,dataset,alpha,method,eta,seed,metric,value"
+    assert lines[1].startswith("paper,adult,0.1,fairfed,1,9,acc,")
+    assert all(len(line.rpartition(",")[2].lstrip("0.").replace(".", "")) <= 10 for line in lines[1:])
+
+
+def test_provenance() -> None:
+    content = save(frame()).read_bytes()
+    made = results.provenance("fairfed/table1")
+    assert made["sha256"] == hashlib.sha256(content).hexdigest()
+    assert made["parameters"] == {"seeds": [0, 1, 2], "lr": 0.01}
+    assert (made["seconds"], made["command"], made["rows"]) == (1.3, "fairfl x", 8)
+    assert made["data"] == {"adult": data.digest("adult")}
+    assert set(made["versions"]) == {"python", "numpy", "numba", "torch", "fairfl_lite"}
+    assert made["versions"]["numpy"] == np.__version__
+    assert made["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert set(made["git"]) == {"commit", "dirty"}
+    assert made["source"] == results.source_digest()
+
+
+def test_commit_is_that_of_the_repository() -> None:
+    save(frame())
+    folder = Path(fairfl_lite.__file__).parent
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True)
+    expected = head.stdout.strip() if head.returncode == 0 else None
+    assert results.provenance("fairfed/table1")["git"]["commit"] == expected
+
+
+def test_source_digest_sees_names_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "_PACKAGE", tmp_path)
+    seen = set()
+    for name, text in (("a.py", "x"), ("a.py", "y"), ("b.py", "y"), ("sub/c.py", "y")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+        seen.add(results.source_digest())
+    assert len(seen) == 4
+    (tmp_path / "notes.txt").write_text("not code")
+    assert results.source_digest() in seen
+
+
+def test_data_without_a_digest_does_not_lose_the_result() -> None:
+    save(frame().assign(dataset="no-such-data"))
+    assert results.provenance("fairfed/table1")["data"]["no-such-data"].startswith("unknown: ")
+
+
+def test_missing_changed_and_unreadable(root: Path) -> None:
+    assert not results.exists("fairfed/table1")
+    with pytest.raises(FairFLError, match="There is no result fairfed/table1"):
+        results.load("fairfed/table1")
+    target = save(frame())
+    assert results.exists("fairfed/table1")
+    target.write_text(target.read_text().replace("fedavg", "local"))
+    with pytest.raises(FairFLError, match="was changed after it was measured"):
+        results.load("fairfed/table1")
+    for damage, message in (("{", "not readable"), ("[]", "not a provenance")):
+        target.with_suffix(".json").write_text(damage)
+        with pytest.raises(FairFLError, match=message):
+            results.provenance("fairfed/table1")
+    target.with_suffix(".json").unlink()
+    assert not results.exists("fairfed/table1")
+
+
+def test_a_failed_save_leaves_the_old_result(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = save(frame())
+    before = target.read_bytes()
+
+    def full(self: Path, content: bytes) -> int:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="no space"):
+        save(frame().assign(value=0.0))
+    monkeypatch.undo()
+    monkeypatch.setenv("FAIRFL_ROOT", str(root))
+    assert target.read_bytes() == before
+    assert len(results.load("fairfed/table1")) == 8
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(FairFLError, match="no rows"):
+        save(frame().iloc[:0])
+    with pytest.raises(FairFLError, match="several values for the same"):
+        save(pd.concat([frame(), frame().assign(value=1.0)]))
+    for name in ("../outside", "/etc/passwd", "fairfed/", "Fair Fed/x", ""):
+        with pytest.raises(FairFLError, match="not the name of a result"):
+            results.exists(name)
+
+
+def test_root_is_found_from_inside_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FAIRFL_ROOT")
+    project = tmp_path / "copy"
+    (project / "notebooks" / "fairfed").mkdir(parents=True)
+    (project / "pyproject.toml").write_text('[project]\nname = "fairfl-lite"\n')
+    monkeypatch.chdir(project / "notebooks" / "fairfed")
+    assert results.root() == project
+    (project / "pyproject.toml").write_text('[project]\nname = "something-else"\n')
+    assert results.root() == Path(fairfl_lite.__file__).parents[1]
+
+
+def test_provenance_is_plain_json() -> None:
+    target = save(frame()).with_suffix(".json")
+    assert target.read_text().endswith("}\n")
+    assert json.loads(target.read_text())["command"] == "fairfl x"
