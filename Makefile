@@ -1,0 +1,62 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Kernels come from .venv only, and every process gets one thread: two of them run side by side.
+unexport JUPYTER_PATH
+export JUPYTER_PREFER_ENV_PATH := 1
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+
+.PHONY: help book test lint references paper lab bench serve clean clean-all install
+.DEFAULT_GOAL := help
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+book: $(STAMP) ## install, fetch the data, run the notebooks, build the book, say what to open
+	@$(BIN)/fairfl build
+
+test: lint $(STAMP) ## everything that is checked: style, types, tests, notebooks, the built book
+	@$(BIN)/pytest -n 2 --dist loadfile
+	@NUMBA_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --nbval --nbval-current-env \
+	  --nbval-sanitize-with tests/nbval.cfg notebooks
+
+paper: $(STAMP) ## measure the results at the papers' own scale, into results/
+	@$(BIN)/fairfl paper
+
+lab: $(STAMP) ## open the notebooks in JupyterLab
+	@$(BIN)/jupyter lab --notebook-dir notebooks
+
+bench: $(STAMP) ## measure the speed of local training on this machine
+	@$(BIN)/fairfl bench
+
+serve: book ## build the book and serve it on http://localhost:8000
+	@$(BIN)/python -m http.server --directory _build/html --bind 127.0.0.1 8000
+
+clean: ## remove what is made from sources: runs, pages, the built book, caches
+	@rm -rf _build executed .fairfl/runs .fairfl/failed .fairfl/tmp .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find fairfl_lite tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+clean-all: clean ## the same, and what takes long: .venv, half-finished paper runs
+	@rm -rf $(VENV) .fairfl
+
+lint: $(STAMP)
+	@$(BIN)/ruff check
+	@$(BIN)/mypy fairfl_lite
+
+references: $(STAMP)
+	@$(BIN)/fairfl references --update
+
+install: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than Python 3.11: install a newer one, or name it by make PYTHON=python3.11"; exit 1; }
+	@echo "Installing into $(VENV): a few minutes, once."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,233 @@
+"""The command line: `fairfl data|run|build|references|claims|bench|paper`.
+
+Exit codes: 0 done, 1 something ran and failed, 2 the request itself could not be met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pandas as pd
+
+import fairfl_lite
+from fairfl_lite.errors import FairFLError, did_you_mean
+
+CLAIM_COLUMNS = ["id", "paper", "where", "kind", "printed", "measured", "low", "high", "seeds", "verdict", "notebook"]
+
+
+class Parser(argparse.ArgumentParser):
+    """Says the nearest name for a misspelt command, in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction) and "invalid choice" in message:
+                written = message.split("invalid choice: ")[1].split("'")[1]
+                message = f"There is no command {written!r}{did_you_mean(written, action.choices)}"
+        self.exit(2, f"fairfl: {message.rstrip('.')}. Try {self.prog} --help.\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = parser().parse_args(arguments)
+    from fairfl_lite.book import BuildError
+
+    try:
+        return args.do(args)
+    except FairFLError as error:
+        print(f"fairfl: {error}", file=sys.stderr)
+        return 2
+    except BuildError as error:
+        print(f"fairfl: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("fairfl: stopped; the next run goes on from here.", file=sys.stderr)
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    top = Parser(prog="fairfl", description="Run the notebooks, build the book, read the ledger.")
+    top.add_argument("--version", action="version", version=f"fairfl-lite {fairfl_lite.__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, do: Any, text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.set_defaults(do=do)
+        return made
+
+    data = command("data", do_data, "list, fetch or check the datasets")
+    data.add_argument("action", choices=["list", "fetch", "check"])
+    data.add_argument("names", nargs="*", metavar="NAME", help="datasets, all of them if none is named")
+
+    run = command("run", do_run, "run one notebook and make its page")
+    run.add_argument("notebook", metavar="NOTEBOOK", help="a path, or a short name such as fairfed/2_tables")
+    run.add_argument("-p", dest="changes", action="append", default=[], metavar="name=value")
+    run.add_argument("--profile", default="quick", metavar="quick|paper")
+    run.add_argument("--why", action="store_true", help="only say why it would be run")
+
+    build = command("build", do_build, "run every notebook that is not up to date and build the book")
+    build.add_argument("--profile", default="quick", metavar="quick|paper")
+    build.add_argument("--why", action="store_true", help="only say what would be run and why")
+
+    references = command("references", do_references, "compare quick runs with the outputs in notebooks/")
+    references.add_argument("--update", action="store_true", help="keep the outputs of the runs instead")
+
+    claims = command("claims", do_claims, "the ledger: printed and measured, with a verdict")
+    claims.add_argument("id", nargs="?", metavar="ID")
+    claims.add_argument("--paper", metavar="PAPER")
+    claims.add_argument("--json", action="store_true")
+    claims.add_argument("--rerun", action="store_true", help="first measure it again")
+
+    bench = command("bench", do_bench, "measure the speed of local training on this machine")
+    bench.add_argument("--json", action="store_true")
+
+    paper = command("paper", do_paper, "measure the results at the papers' own scale, into results/")
+    paper.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
+    return top
+
+
+def do_data(args: argparse.Namespace) -> int:
+    from fairfl_lite import data
+
+    chosen = _chosen(args.names, list(data.DATASETS), "dataset")
+    if args.action == "list":
+        table = data.listing()
+        print(table[table["dataset"].isin(chosen)].to_string(index=False))
+        return 0
+    if args.action == "check":
+        table = data.check()
+        table = table[table["dataset"].isin(chosen)]
+        print(table.to_string(index=False))
+        # A dataset nobody named may be missing, but a file that is here must be the right one.
+        return int(table["status"].isin(["missing", "corrupt"] if args.names else ["corrupt"]).any())
+    return _fetch(chosen, must=bool(args.names))
+
+
+def _fetch(names: Sequence[str], must: bool) -> int:
+    """Fetch each dataset; without `must`, one that its owners do not give away is only reported."""
+    from fairfl_lite import data
+
+    failed = False
+    for name in names:
+        try:
+            data.fetch(name)
+            print(f"{name}: here")
+        except FairFLError as error:
+            failed = True
+            print(f"{name}: {error}", file=sys.stderr)
+    return int(failed and must)
+
+
+def do_run(args: argparse.Namespace) -> int:
+    from fairfl_lite import book, runner
+
+    project = runner.Project.find()
+    name = project.name(args.notebook)
+    overrides = dict(_change(text) for text in args.changes)
+    job = runner.job(project, name, args.profile, overrides)
+    if args.why:
+        print("\n".join(f"{name}: {reason}" for reason in runner.why(job) or ["up to date"]))
+        return 0
+    runner.fetch([name], project)
+    job = runner.job(project, name, args.profile, overrides)
+    fresh = not runner.why(job)
+    book.settle(project, [job], runner.run([job]))
+    page = project.root / "executed" / f"{name}.ipynb"
+    print(f"{name}: {'was up to date' if fresh else 'done'}, see {_near(page)}")
+    return 0
+
+
+def do_build(args: argparse.Namespace) -> int:
+    from fairfl_lite import book, runner
+
+    project = runner.Project.find()
+    if args.why:
+        for name in project.names():
+            for reason in runner.why(runner.job(project, name, args.profile)) or ["up to date"]:
+                print(f"{name}: {reason}")
+        return 0
+    print(f"The book is built. Open {book.build(project, args.profile)}")
+    return 0
+
+
+def do_references(args: argparse.Namespace) -> int:
+    from fairfl_lite import book, runner
+
+    project = runner.Project.find()
+    jobs = book.execute(project, project.names())
+    if args.update:
+        changed = book.update(project, jobs)
+        print("\n".join(f"{name}: outputs kept" for name in changed) or "All outputs were kept already.")
+        return 0
+    found = book.differences(project, jobs)
+    print("\n".join(found) or "All runs agree with the outputs kept in notebooks/.")
+    return int(bool(found))
+
+
+def do_claims(args: argparse.Namespace) -> int:
+    from fairfl_lite import ledger
+
+    if args.rerun and args.id is None:
+        raise FairFLError("Name the claim to measure again: fairfl claims ID --rerun.")
+    table = ledger.claims(args.paper)
+    if args.id:
+        table = table[table["id"] == ledger.claim(args.id).id]
+    if args.rerun:
+        again = dataclasses.asdict(ledger.remeasure(args.id))
+        table = pd.concat([table.assign(made="stored"), pd.DataFrame([{**again, "made": "just now"}])])
+    if args.json:
+        print(table.to_json(orient="records", indent=1, force_ascii=False))
+    elif args.id:
+        table = table.set_index("made" if args.rerun else "id").rename_axis(None).T
+        print(table[(table.notna() & (table != "")).any(axis=1)].to_string())
+    else:
+        print(table[CLAIM_COLUMNS].to_string(index=False, na_rep="-", float_format="%.4g"))
+    return 0
+
+
+def do_bench(args: argparse.Namespace) -> int:
+    from fairfl_lite import bench
+
+    bench.main(json=args.json)
+    return 0
+
+
+def do_paper(args: argparse.Namespace) -> int:
+    from fairfl_lite import experiments
+
+    failed = False
+    for name in _chosen(args.names, experiments.names(), "experiment"):
+        print(f"{name}: running", file=sys.stderr)
+        try:
+            experiments.run(name)
+        except FairFLError as error:  # data that cannot be had: what is stored stays, the others go on
+            failed = True
+            print(f"{name}: not measured. {error}", file=sys.stderr)
+    return int(failed and bool(args.names))
+
+
+def _chosen(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
+    for name in names:
+        if name not in known:
+            choice = ", ".join(known)
+            raise FairFLError(f"There is no {what} {name!r}{did_you_mean(name, known)}: there are {choice}.")
+    return list(names) or list(known)
+
+
+def _change(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise FairFLError(f"Write a parameter as -p name=value, unlike {text!r}.")
+    return name, value
+
+
+def _near(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

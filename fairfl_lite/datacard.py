@@ -1,0 +1,221 @@
+"""A dataset's card as a page shows it: its sentences, its files, its counts beside the published ones, its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fairfl_lite import data, figures, ledger, results
+from fairfl_lite.data import Partition, Table
+from fairfl_lite.data.compas import NAME, propublica_filter
+from fairfl_lite.data.table import choose
+
+HEADINGS = {
+    "provenance": "Provenance",
+    "measured": "What was measured",
+    "label": "Label",
+    "sensitive": "Sensitive attribute",
+    "licence": "Licence",
+    "url": "Publisher",
+    "citation": "Cite as",
+    "harms": "Harms",
+    "limits": "Limits",
+    "decisions": "Our decisions",
+}
+"""The fields of a card that are text, and what a page calls them."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Markdown for notebooks; the same text for the terminal and for comparing outputs."""
+
+    markdown: str
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown
+
+    def __repr__(self) -> str:
+        return self.markdown
+
+
+def text(name: str, *fields: str) -> Text:
+    """The named fields of a dataset's card, a paragraph or a list each; headings tell several apart."""
+    card = data.DATASETS[choose(name, data.DATASETS, "dataset named")].card
+    parts = []
+    for field in fields:
+        heading, value = HEADINGS[choose(field, HEADINGS, "text on a card named")], getattr(card, field)
+        bold = f"**{heading}.**" if len(fields) > 1 else ""
+        if isinstance(value, tuple):
+            parts += [bold, "\n".join(f"- {sentence}" for sentence in value)]
+        else:
+            parts.append(f"{bold} {f'<{value}>' if field == 'url' else _sentence(value)}")
+    return Text("\n\n".join(filter(None, parts)).strip())
+
+
+def files(name: str) -> Text:
+    """The raw files: where each can be had, and the sha256 its bytes must have as `sha256sum -c` reads it. The same on every
+    machine."""
+    dataset = data.DATASETS[choose(name, data.DATASETS, "dataset named")]
+    if dataset.generated:
+        return Text(f"There are no files: the rows are generated. Their digest:\n\n```text\n{data.digest(name)}\n```")
+    lines = []
+    for file in dataset.files:
+        places = [f"`{file.member}` of the package `{file.package}`"] if file.package else []
+        places += [f"<{file.url}>"] if file.url else []
+        lines.append(f"- `{file.name}`: {', or '.join(places) or 'not published with this book'}.")
+    lines += [f"- `{pattern}`: the owner's files, no registered sha256." for pattern in dataset.patterns[:1]]
+    sums = [f"{file.sha256}  {file.name}" for file in dataset.files]
+    block = ["", "```text", *sums, "```"] if sums else []
+    return Text("\n".join([*lines, *block, "", f"To get them: {dataset.obtain}."]))
+
+
+def counts(name: str) -> pd.DataFrame:
+    """Every published count of a dataset's card, ours, and whether ours rounds to it; nan where our copy has none."""
+    published = data.DATASETS[name].card.published
+    ours = COUNTED[choose(name, COUNTED, "counted dataset named")]()
+    rows = []
+    for what, printed in published.items():
+        verdict = "not in our copy" if np.isnan(ours[what]) else _verdict(printed, ours[what])
+        rows.append({"count": what, "published": _number(printed), "ours": _number(ours[what]), "verdict": verdict})
+    return pd.DataFrame(rows).set_index("count").rename_axis(None)
+
+
+def state_cells() -> pd.DataFrame:
+    """ACSIncome's stored counts [state x (a, y)], in the layout of `data.histogram`."""
+    return results.load("fairfed/states").pivot(index="state", columns=["a", "y"], values="value")
+
+
+def states() -> pd.DataFrame:
+    """ACSIncome by state: rows, white (share of rows), positive (share with y = 1), and the same share among white people and
+    among all others."""
+    held = state_cells()
+    rows, group = held.sum(axis=1), held.T.groupby(level="a").sum().T
+    return pd.DataFrame(
+        {
+            "rows": rows,
+            "white": group[1] / rows,
+            "positive": (held[0, 1] + held[1, 1]) / rows,
+            "positive, white": held[1, 1] / group[1],
+            "positive, others": held[0, 1] / group[0],
+        }
+    )
+
+
+def cells(table: Table) -> np.ndarray:
+    """Rows by group and label, [a, y]."""
+    return data.histogram(table, [np.arange(len(table))]).to_numpy().reshape(2, 2)
+
+
+def dealt(table: Table, alpha: float, clients: int, seed: int) -> pd.DataFrame:
+    """Training rows of each client by (a, y) in one draw of FairFed's partition."""
+    drawn = Partition.dirichlet(alpha, clients).clients(table, table.split(seed), seed)
+    return data.histogram(table, drawn["train"])
+
+
+def draw_groups(counts: np.ndarray, groups: tuple[str, str], favourable: str) -> Figure:
+    """Size and label rate of both groups from rows by group and label [a, y]; `groups` names a = 0 and a = 1."""
+    sizes = counts.sum(1)
+    fig, axes = plt.subplots(1, 2, figsize=(7, 2.2), sharey=True)
+    panels = ((sizes, "rows", "{:,.0f}"), (100 * counts[:, 1] / sizes, f"{favourable} (%)", "{:.1f}"))
+    for ax, (values, label, form) in zip(axes, panels, strict=True):
+        bars = ax.barh(groups, values, color=[figures.COLOURS[1], figures.COLOURS[0]], height=0.6)
+        ax.bar_label(bars, [form.format(value) for value in values], padding=3)
+        ax.set(xlabel=label, xlim=(0, 1.3 * max(values)))
+        ax.grid(axis="y", visible=False)
+        ax.locator_params(axis="x", nbins=3)
+        ax.xaxis.set_major_formatter("{x:,.0f}")
+    return fig
+
+
+def draw_clients(held: Mapping[str, pd.DataFrame], groups: tuple[str, str], labels: tuple[str, str]) -> Figure:
+    """One panel per partition: the rows of every client, stacked by group (colour) and label (full colour for y = 1)."""
+    fig, axes = plt.subplots(1, len(held), figsize=(7, 3.6), sharey=True, squeeze=False)
+    for ax, (title, counts) in zip(axes[0], held.items(), strict=True):
+        places, base = range(len(counts)), np.zeros(len(counts))
+        for a, y in counts.columns:
+            shade = {"color": figures.COLOURS[1 - a], "alpha": 1.0 if y else 0.45}
+            ax.bar(places, counts[a, y], bottom=base, label=f"{groups[a]}, {labels[y]}", **shade)
+            base = base + counts[a, y].to_numpy()
+        ax.set(title=title, xlabel="client")
+        ax.set_xticks(places, counts.index)
+        ax.grid(axis="x", visible=False)
+    axes[0, 0].set_ylabel("rows")
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return fig
+
+
+def _adult() -> dict[str, float]:
+    every, complete = data.load("adult", rows="all"), data.load("adult")
+    file = every.columns["file"]
+    return {
+        "rows": len(every),
+        "rows of the training file": (file == "train").sum(),
+        "rows of the test file": (file == "test").sum(),
+        "complete rows": len(complete),
+        "percent above 50K": 100 * every.y.mean(),
+    }
+
+
+def _compas() -> dict[str, float]:
+    raw = pd.read_csv(data.fetch("compas")[NAME])
+    race = raw.loc[propublica_filter(raw), "race"]
+    return {
+        "rows": len(raw),
+        "rows after ProPublica's filter": len(race),
+        "of these African-American": (race == "African-American").sum(),
+        "of these Caucasian": (race == "Caucasian").sum(),
+        "rows in FairFed": len(data.load("compas")),
+    }
+
+
+def _acsincome() -> dict[str, float]:
+    by_state = states()
+    rows, white = by_state["rows"], 100 * by_state["white"]
+    return {
+        "rows, 50 states and Puerto Rico": rows.sum(),
+        "states": len(rows),
+        "rows of Wyoming, the smallest": rows["WY"],
+        "rows of California, the largest": rows.get("CA", np.nan),
+        "percent White in Hawaii, the lowest": white["HI"],
+        "percent White in Vermont, the highest": white["VT"],
+    }
+
+
+def _stand_in() -> dict[str, float]:
+    table = data.load("tiles-stand-in")
+    clients = pd.Series(table.columns["occupation"]).value_counts()
+    return {
+        "records": len(table),
+        **clients.to_dict(),
+        "female": (table.a == 0).sum(),
+        "male": (table.a == 1).sum(),
+        "stress y = 1": table.y.sum(),
+    }
+
+
+COUNTED: dict[str, Callable[[], dict[str, float]]] = {
+    "adult": _adult,
+    "compas": _compas,
+    "acsincome": _acsincome,
+    "tiles-stand-in": _stand_in,
+}
+"""Our count behind each published one; ACSIncome's from the stored counts, because few readers have its rows."""
+
+
+def _verdict(printed: float, ours: float) -> str:
+    return "holds" if ledger.count_verdict(f"{printed}", ours) == "holds" else "differs"
+
+
+def _number(value: float) -> str:
+    if np.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.2f}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text[0].upper()}{text[1:]}."

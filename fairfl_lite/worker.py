@@ -1,0 +1,82 @@
+"""One notebook in a process of its own: `python -m fairfl_lite.worker`, one JSON line in, JSON lines out.
+
+Papermill changes the working directory of its process, so two notebooks cannot share one. The parent keeps
+this process's standard input open: when the parent dies, however it dies, the input ends and so does this
+process; the kernel notices and follows. Lines out: {"code", "seconds"} after every cell, then {"error"} if
+the notebook failed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from nbclient.exceptions import DeadKernelError
+from papermill import execute_notebook
+from papermill.engines import NBClientEngine, papermill_engines
+from papermill.exceptions import PapermillExecutionError
+
+REPORTS = os.fdopen(os.dup(1), "w", buffering=1)
+
+
+def report(**line: Any) -> None:
+    print(json.dumps(line), file=REPORTS, flush=True)
+
+
+class ReportingEngine(NBClientEngine):
+    """Papermill's own engine, which also says when a cell is done."""
+
+    @classmethod
+    def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **kwargs: Any) -> Any:
+        complete, clock = nb_man.cell_complete, time.perf_counter
+        started = clock()
+
+        def cell_complete(cell: Any, cell_index: int | None = None, **more: Any) -> None:
+            nonlocal started
+            complete(cell, cell_index=cell_index, **more)
+            report(code=cell.cell_type == "code", seconds=round(clock() - started, 3))
+            started = clock()
+
+        nb_man.cell_complete = cell_complete
+        return super().execute_managed_notebook(nb_man, kernel_name, **kwargs)
+
+
+def die_with_parent() -> None:
+    def wait() -> None:
+        sys.stdin.read()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def main() -> int:
+    job = json.loads(sys.stdin.readline())
+    die_with_parent()
+    papermill_engines.register("reporting", ReportingEngine)
+    try:
+        execute_notebook(
+            job["input"],
+            job["output"],
+            parameters=job["parameters"],
+            cwd=job["cwd"],
+            engine_name="reporting",
+            kernel_name="python3",
+            language="python",
+            progress_bar=False,
+            request_save_on_cell_execute=False,
+        )
+    except PapermillExecutionError as error:
+        report(error={"cell": error.exec_count, "traceback": "\n".join(error.traceback)})
+        return 1
+    except DeadKernelError as error:
+        report(error={"cell": None, "traceback": f"The kernel died (out of memory?): {error}"})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

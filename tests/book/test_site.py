@@ -1,0 +1,103 @@
+"""The built book: works from a file with no network, warnings stop it, and no page is stale."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from small import ROOT, code, notebook
+
+from fairfl_lite import book, runner
+
+REMOTE = re.compile(
+    r"<(?:script|link|img|iframe|source|video|audio|embed|object)\b[^>]*\b(?:src|href|data)=\"(?:https?:)?//[^\"]*\""
+    r"|@import\s+url\(['\"]?https?:|url\(['\"]?https?://",
+)
+LOCAL = re.compile(r"<(?:script|link|img)\b[^>]*\b(?:src|href)=\"([^\"#?]+)[^\"]*\"")
+
+
+def pages(site: Path) -> list[Path]:
+    # _static holds templates of the theme, which no page loads.
+    return [path for path in site.rglob("*.html") if "_static" not in path.relative_to(site).parts]
+
+
+def check_offline(site: Path) -> None:
+    found = pages(site)
+    assert len(found) > 3
+    for path in [*found, *site.rglob("*.css")]:
+        match = REMOTE.search(path.read_text())
+        assert match is None, f"{path.relative_to(site)} loads {match and match.group()}"
+    for path in found:
+        for target in LOCAL.findall(path.read_text()):
+            if not target.startswith("data:"):
+                assert (path.parent / target).exists(), f"{path.relative_to(site)} lacks {target}"
+    assert (site / "searchindex.js").stat().st_size > 0
+    assert (site / "search.html").is_file()
+    scripts = [
+        re.findall(r'<script[^>]*src="[^"]*mathjax/tex-[a-z]+\.js"', path.read_text()) for path in found
+    ]
+    assert any(scripts), "maths is rendered by a script that is in the book"
+
+
+TITLE = nbformat.v4.new_markdown_cell(
+    "# One\n\n$$a^2 + b^2 = c^2$$\n\nSee {numref}`fig-a` and {cite}`fairfed`."
+)
+SHOW = (
+    "import matplotlib.pyplot as plt\nfrom fairfl_lite import figures\nfig, ax = plt.subplots()\n"
+    "ax.plot([1, 2], [x, 1])\n"
+    "figures.show(fig, name='fig-a', caption='A line, $x^2$.', alt='A line that rises.')"
+)
+
+
+def small_book(make_project, title=TITLE):
+    return make_project({"a/one": notebook(title, code("x: float = 0.5  # 0..1: start", "parameters"), SHOW)})
+
+
+def test_a_small_book_has_numbered_figures_and_rebuilds_only_what_changed(make_project):
+    project = small_book(make_project)
+    index = book.build(project)
+    assert index == project.root / "_build" / "html" / "index.html"
+    site = index.parent
+    check_offline(site)
+    page = (site / "executed" / "a" / "one.html").read_text()
+    assert 'alt="A line that rises."' in page
+    assert re.search(r'caption-number">Fig. 1 ', page)
+    assert "# Parameters" not in page
+    assert page.count('type="search"') <= 1, "one search box"
+    before = (project.root / "executed" / "a" / "one.ipynb").stat().st_mtime_ns
+    book.build(project)
+    assert (project.root / "executed" / "a" / "one.ipynb").stat().st_mtime_ns == before
+    assert runner.why(runner.job(project, "a/one")) == []
+
+
+def test_a_warning_stops_the_build_every_time(make_project):
+    """The builder remembers pages and would say nothing the second time."""
+    project = small_book(make_project, nbformat.v4.new_markdown_cell("# One\n\nSee {numref}`nowhere`."))
+    for _ in range(2):
+        with pytest.raises(book.BuildError, match="nowhere"):
+            book.build(project)
+        assert not (project.root / "_build" / "html").exists()
+
+
+def test_a_notebook_that_was_removed_has_no_page(make_project):
+    project = small_book(make_project)
+    old = [project.root / path for path in ("executed/old.ipynb", "_build/html/executed/old.html")]
+    for path in old:
+        path.parent.mkdir(parents=True)
+        path.write_text("{}")
+    book.build(project)
+    assert not any(path.exists() for path in old)
+
+
+def test_the_book_itself():
+    project = runner.Project(ROOT, ROOT / "fairfl_lite")
+    site = book.build(project).parent
+    check_offline(site)
+    for name in project.names():
+        assert runner.why(runner.job(project, name)) == [], name
+        page = (site / "executed" / f"{name}.html").read_text()
+        assert "Traceback" not in page, name
+        pictures = re.findall(r"<img[^>]*_images/[^>]*>", page)
+        assert all(re.search(r'alt="[^"]{10,}"', picture) for picture in pictures), name

@@ -1,0 +1,130 @@
+"""The command line: one sentence and exit 2 for a request that cannot be met, 1 for what ran and failed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from small import code, notebook
+
+import fairfl_lite
+from fairfl_lite import cli, experiments, ledger, runner
+from fairfl_lite.errors import FairFLError
+
+
+@pytest.fixture
+def project(make_project, monkeypatch):
+    cell = code("x: float = 0.5  # 0..1: a number", "parameters")
+    made = make_project({"a/one": notebook(cell, "print('x is', x)"), "bad": notebook("1 / 0")})
+    monkeypatch.setenv("FAIRFL_ROOT", str(made.root))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "a/noe"], "did you mean a/one"),
+        (["run", "a/one", "-p", "y=1"], "did you mean x|there are x"),
+        (["run", "a/one", "-p", "x=2"], "within 0..1"),
+        (["run", "a/one", "-p", "x=many"], "must be float"),
+        (["run", "a/one", "-p", "x"], "-p name=value"),
+        (["run", "a/one", "--profile", "papre"], "did you mean paper"),
+        (["data", "fetch", "adlut"], "did you mean adult"),
+        (["paper", "fairfed/tabel1"], "did you mean fairfed/table"),
+        (["claims", "fairfed.nothing"], "There is no claim"),
+        (["claims", "--rerun"], "Name the claim"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_refused_before_anything_runs(project, capsys, arguments, says):
+    assert cli.main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("fairfl: ")
+    assert said.err.count("\n") == 1
+    assert any(part in said.err for part in says.split("|"))
+    assert not (project.state / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("bild", "build"), ("claim", "claims"), ("refrences", "references")]
+)
+def test_a_misspelt_command_gets_the_nearest(capsys, written, meant):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([written])
+    assert stopped.value.code == 2
+    assert f"did you mean {meant}?" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out == f"fairfl-lite {fairfl_lite.__version__}\n"
+
+
+def test_run_why_and_run_again(project, capsys):
+    assert cli.main(["run", "a/one", "--why"]) == 0
+    assert "it was not run before" in capsys.readouterr().out
+    assert not (project.state / "runs").exists()
+    assert cli.main(["run", "a/one", "-p", "x=0.75"]) == 0
+    page = (project.root / "executed" / "a" / "one.ipynb").read_text()
+    assert "x is 0.75" in page
+    assert cli.main(["run", "a/one", "-p", "x=0.75"]) == 0
+    assert "was up to date" in capsys.readouterr().out
+    assert cli.main(["run", "a/one", "-p", "x=0.75", "--why"]) == 0
+    assert capsys.readouterr().out == "a/one: up to date\n"
+
+
+def test_a_failure_ends_with_1_and_a_traceback(project, capsys):
+    assert cli.main(["run", "bad"]) == 1
+    said = capsys.readouterr().err
+    assert "notebooks/bad.ipynb failed in cell In [1]" in said
+    assert "ZeroDivisionError" in said
+    assert not (project.root / "executed" / "bad.ipynb").exists()
+
+
+def test_references_are_kept_and_then_compared(project, capsys):
+    project.source("bad").unlink()
+    assert cli.main(["references"]) == 1
+    assert cli.main(["references", "--update"]) == 0
+    assert "x is 0.5" in project.source("a/one").read_text()
+    assert cli.main(["references"]) == 0
+    assert cli.main(["references", "--update"]) == 0
+    assert "kept already" in capsys.readouterr().out
+
+
+def test_claims_are_printed_from_the_ledger(capsys):
+    first = ledger.claims().iloc[0]
+    assert cli.main(["claims", first["id"], "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["id"], row["printed"], row["verdict"]) == (first["id"], first["printed"], first["verdict"])
+    assert cli.main(["claims", "--paper", first["paper"]]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(ledger.claims(first["paper"]))
+
+
+def test_rerun_measures_what_the_claim_is_judged_by(monkeypatch, capsys):
+    ran = []
+    monkeypatch.setattr(experiments, "run", ran.append)
+    claims = ledger.claims()
+    measured = claims[claims["source"].str.startswith("results/fairfed/table1.csv")]["id"].iloc[0]
+    assert cli.main(["claims", measured, "--rerun"]) == 0
+    assert ran == ["fairfed/table1"]
+    assert measured in capsys.readouterr().out
+    printed = claims[claims["source"] == "printed cells"]["id"].iloc[0]
+    assert cli.main(["claims", printed, "--rerun"]) == 2
+
+
+def test_paper_runs_the_named_experiments_or_all(monkeypatch):
+    ran = []
+    monkeypatch.setattr(experiments, "run", ran.append)
+    assert cli.main(["paper", "fairfed/table1"]) == 0
+    assert cli.main(["paper"]) == 0
+    assert ran == ["fairfed/table1", *experiments.names()]
+
+
+def test_errors_are_one_sentence(monkeypatch, capsys):
+    def refuse(*_):
+        raise FairFLError("Do this instead.")
+
+    monkeypatch.setattr(runner.Project, "find", refuse)
+    assert cli.main(["build", "--why"]) == 2
+    assert capsys.readouterr().err == "fairfl: Do this instead.\n"

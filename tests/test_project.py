@@ -1,0 +1,188 @@
+"""The project as a whole: import order, one list of versions, nothing of any one machine in the files."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from small import ROOT
+
+import fairfl_lite
+
+ORDER = [
+    "errors",
+    "papers",
+    "data",
+    "models",
+    "metrics",
+    "simd",
+    "kernels",
+    "reference",
+    "federation",
+    "methods",
+    "secagg",
+    "theory",
+    "results",
+    "experiments",
+    "ledger",
+    "figures",
+    "datacard",
+    "bench",
+    "parameters",
+    "outputs",
+    "progress",
+    "worker",
+    "runner",
+    "book",
+    "cli",
+]
+
+
+def room(path: Path) -> str:
+    return path.relative_to(ROOT / "fairfl_lite").parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """The rooms of the package that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {module.split(".")[1] for module in modules if module.startswith("fairfl_lite.")}
+    return found - {"__version__"}
+
+
+def test_imports_go_one_way():
+    files = [
+        path
+        for path in (ROOT / "fairfl_lite").rglob("*.py")
+        if path.name != "__init__.py" or room(path) in ORDER
+    ]
+    assert {room(path) for path in files} <= set(ORDER), "give a new room its place in ORDER"
+    for path in files:
+        here = ORDER.index(room(path))
+        later = [name for name in imported_rooms(path) if ORDER.index(name) > here]
+        assert not later, f"{path.relative_to(ROOT)} imports {later}, which come later"
+
+
+def lock() -> dict[str, str]:
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    assert all(len(pair) == 2 for pair in pairs), "the lock holds exact versions and nothing else"
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def test_the_lock_holds_what_pyproject_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    for requirement in map(Requirement, wanted):
+        assert str(requirement.specifier) == f"=={lock()[canonicalize_name(requirement.name)]}"
+    assert lock()["setuptools"], "needed to install without build isolation"
+
+
+def test_what_is_installed_is_what_is_locked():
+    for name, version in lock().items():
+        assert metadata.version(name).split("+")[0] == version, name
+
+
+def test_the_conda_environment_agrees_with_the_lock():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
+    (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
+    assert f"pytorch={lock()['torch']}=cpu*" in conda
+    assert pip == ["-r requirements.lock", "-e ."]
+    (python,) = [entry.split("=")[1] for entry in conda if entry.startswith("python=")]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert Requirement(f"python{project['requires-python']}").specifier.contains(python)
+
+
+def test_versions_of_package_and_citation_agree():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == fairfl_lite.__version__ == metadata.version("fairfl-lite")
+    assert citation["license"] == "MIT"
+    assert (ROOT / "LICENSE").read_text().startswith("MIT License")
+
+
+def files() -> list[Path]:
+    """Every file that is or would be in git."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_nothing_of_one_machine_is_in_the_files():
+    paths = "|".join(("work", "tmp", "root", "home", "farm", "Users"))
+    options = "|".join(("index-url", "find-links", "trusted-host"))
+    bad = re.compile(rf"(?:^|[^A-Za-z0-9_.:/])/(?:{paths})/|--(?:extra-)?(?:{options})", re.M)
+    found = []
+    for path in files():
+        try:
+            match = bad.search(path.read_text())
+        except UnicodeDecodeError:
+            continue
+        if match:
+            found.append(f"{path.relative_to(ROOT)}: {match.group()!r}")
+    assert found == []
+
+
+def test_no_file_is_large():
+    assert [path.name for path in files() if path.stat().st_size > 2_000_000] == []
+
+
+def test_derived_files_are_not_in_git():
+    names = {path.relative_to(ROOT).parts[0] for path in files()}
+    assert names.isdisjoint({"_build", "executed", ".fairfl", ".venv"})
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess:
+    env = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    }
+    return subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, env=env)
+
+
+def test_make_help_lists_the_commands():
+    listed = re.findall(r"^ +make (\S+) +\S", make("help").stdout, re.M)
+    assert {"book", "test", "paper", "lab", "bench", "serve", "clean"} <= set(listed)
+    assert make().stdout == make("help").stdout
+
+
+def test_an_old_python_is_refused_in_one_sentence(tmp_path):
+    old = tmp_path / "python-old"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    refused = make("install", f"PYTHON={old}", f"VENV={tmp_path / 'venv'}")
+    assert refused.returncode != 0
+    assert "older than Python 3.11" in refused.stdout
+    assert not (tmp_path / "venv").exists()
+
+
+def test_continuous_integration_runs_what_a_contributor_runs():
+    run = ROOT / ".ci" / "run"
+    assert os.access(run, os.X_OK)
+    assert run.read_text().splitlines()[-1] == "make test"
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text())
+    steps = [step.get("run") for job in workflow["jobs"].values() for step in job["steps"]]
+    assert ".ci/run" in steps
+    assert "make book" in steps
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "Makefile"])
+def test_paths_that_are_named_exist(name):
+    text = (ROOT / name).read_text()
+    for path in re.findall(r"\b(?:tests|fairfl_lite)/[\w/]+\.(?:py|cfg)\b", text):
+        assert (ROOT / path).is_file(), path
