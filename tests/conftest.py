@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import nbformat
 import pytest
+from hypothesis import settings
+
+# In CI the same examples are tried each time, so that a change is judged by what it changed; elsewhere new ones.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("here", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 @pytest.fixture

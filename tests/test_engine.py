@@ -45,7 +45,7 @@ problems = st.fixed_dictionaries({
     "runs": st.integers(1, 2),
     "weights": st.sampled_from([None, "cells"]),
     "seed": st.integers(0, 10**6),
-    "local": st.builds(Local, optimizer=st.sampled_from(["sgd", "adam"]), lr=st.sampled_from([0.001, 0.05]),
+    "local": st.builds(Local, optimizer=st.sampled_from(["sgd", "adam"]), lr=st.sampled_from([0.001, 0.01]),
                        decay=st.sampled_from([0.0, 1e-2]), epochs=st.integers(0, 3), batch=st.sampled_from([0, 1, 10, 17, 32])),
 })  # fmt: skip
 

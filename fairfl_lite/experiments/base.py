@@ -56,13 +56,13 @@ class Experiment:
 
     def store(self) -> None:
         """Measure every cell at full scale, go on from what an earlier run finished, and write results/<name>.csv."""
-        missing = [name for name in self.data if not data.available(name)]
-        for name in missing:
+        for name in self.data:
             data.fetch(name)
         began = time.monotonic()
         frame = self.frame(keep=results.root() / ".fairfl" / "cells")
         results.save(self.name, frame, parameters={"seeds": self.seeds, "cells": len(self.cells), "data": list(self.data)},
-                     seconds=time.monotonic() - began, command=f"fairfl paper {self.name}")  # fmt: skip
+                     seconds=time.monotonic() - began, command=f"fairfl paper {self.name}",
+                     datasets=self.data)  # fmt: skip
 
     def _cell(self, cell: dict[str, Any], seeds: int, keep: Path | None) -> pd.DataFrame:
         measure = lambda: self.measure(**cell, **({"seeds": range(seeds)} if self._takes_seeds else {}))  # noqa: E731

@@ -209,7 +209,8 @@ class Judge:
             floor=self.card.floor,
             baseline=baseline,
         )
-        turned = sense == "closer" and verdict == "exceeds" and ours.mean * float(papers.number(entry.printed)) < 0
+        passed = verdict in ("exceeds", "reproduced")
+        turned = sense == "closer" and passed and ours.mean * float(papers.number(entry.printed)) < 0
         return _measured(ours) | {"verdict": verdict, "note": "the sign is the opposite" if turned else ""}
 
     def change(self, entry: Entry, selection: str) -> Estimate:
@@ -446,7 +447,9 @@ def shown(c: Claim, value: float) -> str:
         return "-"
     if c.printed.endswith("%") and c.kind in ("value", "arithmetic", "count"):
         return f"{100 * value:.1f}%"
-    return f"{value:,.0f}" if abs(value) >= 1 and float(value).is_integer() else f"{value:.3f}"
+    if abs(value) >= 1 and float(value).is_integer():
+        return f"{value:,.0f}" if "," in c.printed or abs(value) >= 10_000 else f"{value:.0f}"
+    return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1g}"
 
 
 def interval(c: Claim) -> str:

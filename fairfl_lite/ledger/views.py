@@ -103,11 +103,11 @@ def only(paper: str, *verdicts: str) -> View:
 
 
 def _lines(title: str, found: Sequence[Claim], notes: bool = False) -> View:
-    names = ("claim", "where", "printed", "ours", "interval", "verdict", *(("note",) if notes else ()))
+    names = ("claim", "printed", "ours", "interval", "verdict", *(("note",) if notes else ()))
     head = "".join(f'<th scope="col">{h}</th>' for h in names)
     body = "".join(
-        f'<tr><td class="fairfl-text" title="{html.escape(c.id)}">{html.escape(c.says or c.id)}</td>'
-        f"<td>{html.escape(c.where)}</td><td>{html.escape(c.printed)}</td>"
+        f'<tr><td class="fairfl-text" title="{html.escape(c.id)}">{html.escape(c.says or c.id)}'
+        f"<br><small>{html.escape(c.where)}</small></td><td>{html.escape(c.printed)}</td>"
         f"<td>{shown(c, c.measured)}</td><td>{interval(c)}</td>"
         f'<td class="{_css(c.verdict)}" title="{html.escape(c.note)}">{SYMBOLS[c.verdict]} {c.verdict}</td>'
         + (f'<td class="fairfl-text">{html.escape(c.note)}</td>' if notes else "")

@@ -45,19 +45,21 @@ class FairFed:
         return State(fed.start(), {"rows": self.debias.rows(fed), "weights": fed.shares, "statistics": statistics})
 
     def round(self, fed: Federation, state: State, t: int) -> State:
-        counts = fed.report(state.params)
+        counts, S = fed.report(state.params), state["statistics"]
         F_k, acc_k = metrics.MODEL[self.metric](counts), metrics.accuracy(counts)
 
-        component = global_component(self.metric, counts, state["statistics"])
-        F, acc = fed.sum(np.stack([component, fed.shares * np.nan_to_num(acc_k)], axis=2)).T
-        F = np.where((state["statistics"] > 0).all(1), F, np.nan)
+        component = global_component(self.metric, counts, S)
+        shared_acc = fed.shares * np.nan_to_num(acc_k)
+        F, acc = fed.sum(np.stack([component, shared_acc], axis=2)).T[..., None]
+        F = np.where((S > 0).all(1, keepdims=True), F, np.nan)
 
-        gap = metric_gap(F_k, F[:, None], np.where(np.isnan(acc_k), acc[:, None], acc_k), acc[:, None], self.eta)
+        gap = metric_gap(F_k, F, np.where(np.isnan(acc_k), acc, acc_k), acc, self.eta)
         mean = fed.sum(gap / fed.clients)
 
         weights = self.update(fed, state["weights"], gap, mean)
         local = fed.train(state.params, t, on=state["rows"])
-        return State(fed.average(local, weights), {**state.memory, "weights": weights, "gap": gap, "F": F})
+        memory = {**state.memory, "weights": weights, "gap": gap, "F": F[:, 0]}
+        return State(fed.average(local, weights), memory)
 
     def update(self, fed: Federation, weights: np.ndarray, gap: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """Third line of Eq. 6 and 8, and the rule for what it leaves open: [run, client]."""
