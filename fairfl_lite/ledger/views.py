@@ -15,9 +15,9 @@ from fairfl_lite.ledger.verdicts import SYMBOLS
 
 _STYLE = """<style>
 .fairfl-scroll{overflow-x:auto;max-width:100%}
-.fairfl-scroll table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.85em;
+.fairfl-scroll table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.72em;
 color:inherit;margin:0}
-.fairfl-scroll th,.fairfl-scroll td{padding:.2em .5em;text-align:right;white-space:nowrap;color:inherit;
+.fairfl-scroll th,.fairfl-scroll td{padding:.2em .35em!important;text-align:right;white-space:nowrap;color:inherit;
 border-bottom:1px solid rgba(128,128,128,.35)}
 .fairfl-scroll th[scope=row],.fairfl-scroll td.fairfl-text{text-align:left}
 .fairfl-scroll td.fairfl-text{white-space:normal;min-width:12em}
