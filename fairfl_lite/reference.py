@@ -11,13 +11,18 @@ from fairfl_lite.models import Model
 
 
 def train(model: Model, X, y, weight, theta, *, adam, lr, decay, epochs, batch, key) -> np.ndarray:
-    """One client: `epochs` passes over its rows X [n, d] in random order, minibatches of `batch` rows (0: all)."""
+    """One client: `epochs` passes over its rows X [n, d] in random order, minibatches of `batch` rows (0: all).
+
+    Computes in the precision of X: Adam divides by the size of the gradient, so that in single precision two right answers
+    may differ in the fifth digit; in double precision this is the truth that the kernel is held to.
+    """
     if len(X) == 0:
         return theta.copy()
-    params = torch.tensor(theta, requires_grad=True)
+    X = torch.as_tensor(X)
+    params = torch.tensor(theta, dtype=X.dtype, requires_grad=True)
     kind = torch.optim.Adam if adam else torch.optim.SGD
     optimizer = kind([params], lr=float(lr), weight_decay=float(decay))
-    X, y, weight = torch.as_tensor(X), torch.as_tensor(y, dtype=torch.float32), torch.as_tensor(weight)
+    y, weight = torch.as_tensor(y, dtype=X.dtype), torch.as_tensor(weight, dtype=X.dtype)
     order, size = np.arange(len(X)), batch or len(X)
     for _ in range(epochs):
         if size < len(X):

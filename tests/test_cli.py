@@ -8,8 +8,9 @@ import pytest
 from small import code, notebook
 
 import fairfl_lite
-from fairfl_lite import cli, experiments, ledger, runner
+from fairfl_lite import cli, experiments, ledger, results, runner
 from fairfl_lite.errors import FairFLError
+from fairfl_lite.experiments.base import Experiment
 
 
 @pytest.fixture
@@ -103,12 +104,19 @@ def test_claims_are_printed_from_the_ledger(capsys):
 
 def test_rerun_measures_what_the_claim_is_judged_by(monkeypatch, capsys):
     ran = []
-    monkeypatch.setattr(experiments, "run", ran.append)
+
+    def frame(self, **only):
+        ran.append((self.name, only))
+        stored = results.load(self.name)
+        return stored.assign(value=stored["value"] + 0.5)
+
+    monkeypatch.setattr(Experiment, "frame", frame)
     claims = ledger.claims()
-    measured = claims[claims["source"].str.startswith("results/fairfed/table1.csv")]["id"].iloc[0]
-    assert cli.main(["claims", measured, "--rerun"]) == 0
-    assert ran == ["fairfed/table1"]
-    assert measured in capsys.readouterr().out
+    assert cli.main(["claims", "fairfed.t1.compas.acc.alpha0.2.local", "--rerun", "--json"]) == 0
+    assert ran == [("fairfed/table1", {"dataset": ["compas"], "alpha": [0.2]})]
+    stored, again = json.loads(capsys.readouterr().out)
+    assert (stored["made"], again["made"]) == ("stored", "just now")
+    assert again["measured"] == pytest.approx(stored["measured"] + 0.5)
     printed = claims[claims["source"] == "printed cells"]["id"].iloc[0]
     assert cli.main(["claims", printed, "--rerun"]) == 2
 
