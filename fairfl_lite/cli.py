@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,8 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"fairfl: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("fairfl: stopped; the next run goes on from here.", file=sys.stderr)
+        print("fairfl: stopped; what was finished is kept, the next run goes on with the rest.", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        return 0
 
 
 def parser() -> argparse.ArgumentParser:

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fairfl_lite import kernels, metrics, reference
+from fairfl_lite.data.table import choose
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.models import Dense, Model
 
@@ -39,6 +40,14 @@ class Local:
     decay: float = 0.0
     epochs: int = 1
     batch: int = 32
+
+    def __post_init__(self) -> None:
+        choose(self.optimizer, ("sgd", "adam"), "optimizer")
+        numbers = np.array([*np.atleast_1d(self.lr), self.decay, self.epochs, self.batch])
+        if numbers.dtype.kind not in "if" or not np.isfinite(numbers).all() or (numbers < 0).any():
+            raise FairFLError("Local training needs lr, decay, epochs and batch that are finite numbers of at least 0.")
+        if int(self.epochs) != self.epochs or int(self.batch) != self.batch:
+            raise FairFLError(f"Local training needs whole epochs and batch, not {self.epochs} and {self.batch}.")
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,7 @@ class State:
     memory: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
-        return self.memory[name]
+        return self.memory[choose(name, self.memory, "memory of this method named")]
 
 
 class Method(Protocol):
@@ -135,6 +144,9 @@ class Federation:
     def of(cls, table: Table, partition: Partition, seeds: Sequence[int], local: Local, *, hidden: int = 0,
            model: Model | None = None, test: float = 0.2, validation: float = 0.0, **options: Any) -> Federation:  # fmt: skip
         """Split and partition `table` once per seed. Test and validation rows go to clients in the training proportions."""
+        seeds = tuple(seeds)
+        if not seeds or min(seeds) < 0:
+            raise FairFLError(f"A federation needs seeds, whole numbers of at least 0, not {seeds}.")
         runs = []
         for seed in seeds:
             runs.append(partition.clients(table, table.split(seed, test=test, validation=validation), seed))
@@ -151,8 +163,7 @@ class Federation:
             raise FairFLError(
                 f"Local.lr has {np.size(self.local.lr)} values for {runs} runs: give one, or one per run."
             )
-        if self.local.batch < 0 or self.local.epochs < 0 or np.min(self.local.lr) < 0:
-            raise FairFLError("Local training needs lr, epochs and batch of at least 0.")
+        choose(self.engine, ("kernel", "reference"), "engine")
 
     def across(self, lr: Sequence[float]) -> Federation:
         """Every seed under every learning rate, as more runs over the same rows: run = setting * seeds + seed."""
@@ -270,6 +281,10 @@ class Federation:
     ) -> History:
         """`rounds` rounds of `method`; records confusion counts of the server's model on each part after every round,
         and the named entries of the method's memory."""
+        if rounds < 1:
+            raise FairFLError(f"A run needs at least one round, not {rounds}.")
+        for part in record:
+            choose(part, self.shards, "part of the data")
         state = method.start(self)
         counts: dict[str, list[np.ndarray]] = {part: [] for part in record}
         memory: dict[str, list[np.ndarray]] = {name: [] for name in remember}
@@ -339,7 +354,7 @@ class History:
 
     def values(self, metric: str, on: Part = "test") -> np.ndarray:
         """One metric of the server's model after each round, [run, round]."""
-        return metrics.of_federation(metric, self.counts[on])
+        return metrics.of_federation(metric, self.counts[choose(on, self.counts, "recorded part of the data")])
 
     def frame(self, on: Part = "test", which: Sequence[str] = metrics.FEDERATION) -> pd.DataFrame:
         """Tidy: method, seed, round, metric, value; `client` is -1 for the federation, else the client's own metric."""

@@ -27,6 +27,8 @@ import nbformat
 import numpy as np
 from nbformat import NotebookNode
 
+from fairfl_lite.errors import FairFLError
+
 RELATIVE = 1e-4
 SERIES = 2e-3
 PICTURE = 2.0
@@ -43,7 +45,10 @@ _NOISE = [
 
 def read(path: Path) -> NotebookNode:
     """A notebook whose cells all have an id; those without one are named by their position."""
-    notebook = nbformat.read(path, as_version=4)
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except (nbformat.reader.NotJSONError, nbformat.ValidationError, ValueError, AttributeError, KeyError) as error:
+        raise FairFLError(f"{path} is not a readable notebook: restore it from git.") from error
     # Reading an older file gives new random ids, which would make two runs of it differ.
     old = '"nbformat_minor": 5' not in path.read_text()
     for position, cell in enumerate(notebook.cells):

@@ -58,6 +58,8 @@ class Parameter:
             return self._check_one(value)
         if not isinstance(value, list | tuple):
             raise FairFLError(f"Parameter {self.name} must be {self.annotation}, not {value!r}.")
+        if not value:
+            raise FairFLError(f"Parameter {self.name} is an empty list: name at least one value.")
         return [self._check_one(element) for element in value]
 
     def parse(self, text: str) -> Any:

@@ -30,7 +30,10 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)*")
 def root() -> Path:
     """The project's folder: FAIRFL_ROOT, or the nearest above here or the package with our pyproject.toml."""
     if "FAIRFL_ROOT" in os.environ:
-        return Path(os.environ["FAIRFL_ROOT"])
+        named = Path(os.environ["FAIRFL_ROOT"])
+        if not named.is_dir():
+            raise FairFLError(f"FAIRFL_ROOT names {named}, which is not a folder: correct it or unset it.")
+        return named
     here = Path.cwd()
     for folder in (here, *here.parents, *_PACKAGE.parents):
         project = folder / "pyproject.toml"
@@ -72,7 +75,7 @@ def provenance(name: str) -> dict[str, Any]:
         )
     try:
         made = json.loads(path(name).with_suffix(".json").read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except (OSError, ValueError) as error:  # not JSON, or not text at all
         raise FairFLError(
             f"{path(name).with_suffix('.json')} is not readable: restore it from git."
         ) from error

@@ -376,7 +376,7 @@ def _sha(text: str) -> str:
 def _json(path: Path) -> dict[str, Any]:
     try:
         return json.loads(path.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (OSError, ValueError):  # missing, cut off or not text: as if it had never been
         return {}
 
 

@@ -219,8 +219,22 @@ def test_average_is_linear_and_exact_for_equal_models():
 def test_impossible_settings_are_refused():
     with pytest.raises(FairFLError, match="one per run"):
         federation([10, 10], local=Local(lr=(0.1, 0.2, 0.3)))
-    with pytest.raises(FairFLError, match="at least 0"):
-        federation([10, 10], local=Local(batch=-1))
+    for wrong in ({"batch": -1}, {"lr": float("nan")}, {"lr": "fast"}, {"decay": -1}, {"epochs": 1.5}, {"batch": 0.5}):
+        with pytest.raises(FairFLError, match="needs"):
+            Local(**wrong)
+    with pytest.raises(FairFLError, match="did you mean 'adam'"):
+        Local("adma")
+    with pytest.raises(FairFLError, match="did you mean 'kernel'"):
+        federation([10, 10], engine="kernle")
+    fed = federation([10, 10])
+    with pytest.raises(FairFLError, match="at least one round"):
+        fed.run(FedAvg(), 0)
+    with pytest.raises(FairFLError, match="did you mean 'test'"):
+        fed.run(FedAvg(), 1, record=("tset",))
+    with pytest.raises(FairFLError, match="did you mean 'weights'"):
+        fed.run(FedAvg(), 1, remember=("wieghts",))
+    with pytest.raises(FairFLError, match="recorded part"):
+        fed.run(FedAvg(), 1).values("acc", on="train")
 
 
 def test_frame_is_tidy_and_agrees_with_values():

@@ -56,6 +56,8 @@ def test_misspelt_names_and_settings_are_refused():
         experiments.get("fairfed/tabel1")
     with pytest.raises(FairFLError, match="no setting 'alhpa'"):
         experiments.get("fairfed/table1").frame(seeds=1, alhpa=[0.1])
+    with pytest.raises(FairFLError, match="at least one seed"):
+        experiments.get("fairfed/table1").frame(seeds=0)
     with pytest.raises(FairFLError, match="no cell"):
         experiments.get("fairfed/table1").frame(seeds=1, alpha=[0.3])
 

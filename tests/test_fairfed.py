@@ -228,7 +228,12 @@ def test_a_run_through_secure_aggregation_equals_the_plain_run(method):
 
 
 def test_impossible_hyper_parameters_are_refused():
-    for wrong in ({"beta": -1}, {"eta": 1.5}, {"rule": "clamp"}, {"metric": "dp"}):
+    with pytest.raises(FairFLError, match="Debias"):
+        FedAvg("local")
+    with pytest.raises(FairFLError, match="seeds"):
+        toy(seeds=())
+    impossible = ({"beta": -1}, {"beta": float("nan")}, {"beta": "1"}, {"debias": "local"}, {"eta": 1.5}, {"rule": "clamp"})
+    for wrong in (*impossible, {"metric": "dp"}):
         with pytest.raises(FairFLError):
             FairFed(**wrong)
     with pytest.raises(FairFLError, match="choose among"):

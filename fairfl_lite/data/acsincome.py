@@ -117,7 +117,10 @@ def _folktables(paths: Mapping[str, Path], states: Sequence[str] | None) -> pd.D
 
 def _read_survey(path: Path, state: str) -> pd.DataFrame:
     columns = [*FEATURES, "SEX", "RAC1P", "PINCP", "PWGTP"]
-    frame = pd.read_csv(path, usecols=columns, dtype=np.float32)
+    try:
+        frame = pd.read_csv(path, usecols=columns, dtype=np.float32)
+    except (ValueError, OSError) as error:
+        raise FairFLError(f"{path} is not a file of the survey: download it again or remove it.") from error
     kept = (frame["AGEP"] > 16) & (frame["PINCP"] > 100) & (frame["WKHP"] > 0) & (frame["PWGTP"] >= 1)
     frame = frame.loc[kept, columns[:-1]].fillna(-1)
     frame["PINCP"] = frame["PINCP"] > 50_000

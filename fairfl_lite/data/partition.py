@@ -39,7 +39,8 @@ class Partition:
     def __post_init__(self) -> None:
         if self.alpha is not None and not 0 < self.alpha < np.inf:
             raise FairFLError(f"alpha={self.alpha} must be positive: 0.1 is unequal, 5000 nearly equal.")
-        if (self.alpha is None) != (self.blocks == ()) or any(size < 1 for size in self.blocks):
+        whole = all(isinstance(size, int) and size >= 1 for size in self.blocks)
+        if (self.alpha is None) != (self.blocks == ()) or not whole:
             raise FairFLError(f"A Dirichlet partition needs one client or more, not {self.blocks}.")
 
     @classmethod
@@ -57,7 +58,9 @@ class Partition:
 
         Inside each group the shares of either label value are drawn from Dir(alpha) over its clients.
         """
-        return cls(("sensitive", "label"), alpha, tuple(clients))
+        if not isinstance(clients, tuple) or len(clients) != 2:
+            raise FairFLError(f"single_group needs two numbers of clients, for a=0 and a=1, not {clients!r}.")
+        return cls(("sensitive", "label"), alpha, clients)
 
     @classmethod
     def by_column(cls, column: str) -> "Partition":

@@ -124,7 +124,7 @@ def status(dataset: Dataset) -> list[dict[str, str]]:
         return [row(name, "owner's file", "present, no registered sha256") for name in owned]
     rows = []
     for file in dataset.files:
-        found = [(place, path) for place, path in _places(dataset, file).items() if path.exists()]
+        found = [(place, path) for place, path in _places(dataset, file).items() if path.is_file()]
         place, path = found[0] if found else ("", None)
         state = "missing" if path is None else "ok" if sha256(path) == file.sha256 else "corrupt"
         rows.append(row(file.name, place, state))
@@ -154,7 +154,7 @@ def _places(dataset: Dataset, file: File) -> dict[str, Path]:
     folder = local_folder()
     if folder is not None:
         inside = folder / dataset.name / file.name
-        places["FAIRFL_DATA"] = inside if inside.exists() else folder / file.name
+        places["FAIRFL_DATA"] = inside if inside.is_file() else folder / file.name
     return places | {"cache": _cached(dataset, file)}
 
 
@@ -164,7 +164,7 @@ def _cached(dataset: Dataset, file: File) -> Path:
 
 def _fetch_file(dataset: Dataset, file: File, wanting: list[Dataset]) -> Path:
     local = _places(dataset, file).get("FAIRFL_DATA")
-    if local is not None and local.exists():
+    if local is not None and local.is_file():
         if sha256(local) != file.sha256:
             raise FairFLError(
                 f"The file {local} is not the {file.name} of dataset {dataset.name!r}, its sha256 differs:"
@@ -172,7 +172,7 @@ def _fetch_file(dataset: Dataset, file: File, wanting: list[Dataset]) -> Path:
             )
         return local
     cached = _cached(dataset, file)
-    if cached.exists():
+    if cached.is_file():
         if sha256(cached) == file.sha256:
             return cached
         # Another process may have moved it already.

@@ -40,9 +40,12 @@ class Experiment:
 
         keep : a folder for finished cells. A cell found there under the same key is not measured again.
         """
+        seeds = self.seeds if seeds is None else seeds
+        if seeds < 1:
+            raise FairFLError(f"Experiment {self.name} needs at least one seed, not {seeds}.")
         frames, chosen = [], self.select(**only)
         for cell in tqdm(chosen, desc=self.name, disable=keep is None):
-            frames.append(self._cell(dict(cell), seeds or self.seeds, keep))
+            frames.append(self._cell(dict(cell), seeds, keep))
         return self.finish(pd.concat(frames, ignore_index=True))
 
     def select(self, **only: Any) -> list[Cell]:

@@ -447,7 +447,7 @@ def shown(c: Claim, value: float) -> str:
         return "-"
     if c.printed.endswith("%") and c.kind in ("value", "arithmetic", "count"):
         return f"{100 * value:.1f}%"
-    if abs(value) >= 1 and float(value).is_integer():
+    if float(value).is_integer() and (abs(value) >= 1 or c.kind in ("arithmetic", "count")):
         return f"{value:,.0f}" if "," in c.printed or abs(value) >= 10_000 else f"{value:.0f}"
     return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1g}"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fairfl_lite import papers
+from fairfl_lite.data.table import choose
 from fairfl_lite.errors import FairFLError, nearest
 from fairfl_lite.ledger.judge import Claim, Judge, Results, interval, judged, shown
 from fairfl_lite.ledger.verdicts import SYMBOLS
@@ -23,6 +24,7 @@ border-bottom:1px solid rgba(128,128,128,.35)}
 .fairfl-scroll td.fairfl-text{white-space:normal;min-width:12em}
 .fairfl-scroll th[colspan]{text-align:center}
 .fairfl-scroll caption{text-align:left;caption-side:top;color:inherit}
+.fairfl-scroll small{font-size:1em;opacity:.7}
 .fairfl-printed{opacity:.75}
 .fairfl-legend{font-size:.85em;color:inherit}
 .fairfl-legend span{padding:.1em .4em;margin-right:.3em;display:inline-block}
@@ -99,6 +101,8 @@ def prose(paper: str) -> View:
 
 def only(paper: str, *verdicts: str) -> View:
     """Every claim of a paper, table cells included, with one of these verdicts, and the note to each."""
+    for verdict in verdicts:
+        choose(verdict, SYMBOLS, "verdict")
     return _lines(" and ".join(verdicts).capitalize(), [c for c in judged(paper) if c.verdict in verdicts], notes=True)
 
 

@@ -56,6 +56,11 @@ class Debias:
         return shards
 
 
+def require_debias(value: object) -> None:
+    if not isinstance(value, Debias):
+        raise FairFLError(f"Name the local debiasing as Debias(...), for example Debias('local'), not {value!r}.")
+
+
 def reweighing(cells: np.ndarray) -> np.ndarray:
     """Kamiran and Calders: P(a) P(y) / P(a, y) from counts [..., a, y]; 1 for an empty cell.
 

@@ -10,7 +10,7 @@ import numpy as np
 from fairfl_lite import metrics
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import Federation, State
-from fairfl_lite.methods.debias import Debias
+from fairfl_lite.methods.debias import Debias, require_debias
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class FairFed:
     name: str = "fairfed"
 
     def __post_init__(self) -> None:
-        if self.beta < 0 or not 0 <= self.eta <= 1:
+        require_debias(self.debias)
+        if not (isinstance(self.beta, int | float) and 0 <= self.beta < np.inf) or not 0 <= self.eta <= 1:
             raise FairFLError(f"FairFed needs beta >= 0 and 0 <= eta <= 1, not beta={self.beta}, eta={self.eta}.")
         if self.metric not in ("eod", "spd") or self.rule not in ("clip", "none", "exp"):
             raise FairFLError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fairfl_lite.federation import Federation, State
-from fairfl_lite.methods.debias import Debias
+from fairfl_lite.methods.debias import Debias, require_debias
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,9 @@ class FedAvg:
 
     debias: Debias = Debias()
     name: str = "fedavg"
+
+    def __post_init__(self) -> None:
+        require_debias(self.debias)
 
     def start(self, fed: Federation) -> State:
         return State(fed.start(), {"rows": self.debias.rows(fed), "weights": fed.shares})

@@ -218,3 +218,10 @@ def test_layout_of_table_7():
     women = 4_384 + 4_216
     spread = np.sqrt(26_048 * 0.2 * 0.33 * 0.67)
     assert abs(counts[0].to_numpy().sum() - women) < 4 * spread
+
+
+@pytest.mark.parametrize("make", [lambda: Partition.dirichlet(0.1, 2.5), lambda: Partition.single_group(clients=(2,)),
+                                  lambda: Partition.single_group(clients=5)])  # fmt: skip
+def test_impossible_numbers_of_clients_are_refused(make):
+    with pytest.raises(FairFLError):
+        make()

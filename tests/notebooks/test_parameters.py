@@ -132,3 +132,9 @@ def test_two_parameters_cells_are_refused():
 
 def test_a_notebook_without_parameters_has_none():
     assert parameters.resolve(notebook("1 + 1")) == {}
+
+
+def test_an_empty_list_is_refused():
+    cell = code("levels: list[float] = [0.5]  # 0..1: levels", "parameters")
+    with pytest.raises(FairFLError, match="empty list"):
+        parameters.resolve(notebook(cell, "print(levels)"), "quick", {"levels": ""})
