@@ -34,7 +34,8 @@ def federation(sizes: Sequence[int], features: int, hidden: int, local: Local, r
     n = sum(sizes)
     X = rng.standard_normal((n, features), np.float32)
     y, a = (X[:, 0] > 0).astype(np.int8), (X[:, 1] > 0).astype(np.int8)
-    shards = Shards.of(X, y, a, [np.split(rng.permutation(n), np.cumsum(sizes)[:-1]) for _ in range(runs)])
+    cuts, rows = np.cumsum(sizes)[:-1], np.arange(n, dtype=np.int32)
+    shards = Shards.of(X, y, a, (np.split(rng.permutation(rows), cuts) for _ in range(runs)))
     parts = {"train": shards, "test": shards}
     return Federation(parts, Dense(features, hidden), local, tuple(range(runs)), *standardisation(shards))
 
@@ -114,23 +115,22 @@ def growth(repeats: int = 5) -> dict[str, dict[str, float]]:
 
 
 MEMORY = """
-import resource, numpy as np
+import resource, psutil
 from fairfl_lite import bench
 from fairfl_lite.methods import FairFed
 sizes, features, local = bench.FAIRFED["sizes"], bench.FAIRFED["features"], bench.FAIRFED["local"]
 small = bench.federation(tuple(s // 40 for s in sizes), features, 0, local, runs=2)
 small.run(FairFed(), 1)
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-before = peak()
-fed = bench.federation(tuple(10 * s for s in sizes), features, 0, local, runs=20)
+before = psutil.Process().memory_info().rss
+fed = bench.federation(tuple(40 * s for s in sizes), features, 0, local, runs=20)
 fed.run(FairFed(), 2)
-print((peak() - before) / fed.shards["train"].nbytes)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before) / fed.shards["train"].nbytes)
 """
 
 
 def memory() -> float:
     """Peak memory of FairFed on 20 seeds over the size of its data (rows and who holds them), in a process of its own,
-    beyond what a tiny federation needs; everything counts: making the data, the weights of rows, training, evaluation."""
+    beyond what a tiny one has in use; everything counts: making the data, the weights of rows, training, evaluation."""
     for _ in range(2):  # compiling takes more memory than running: the first process leaves the compiled code behind
         done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     return float(done.stdout)

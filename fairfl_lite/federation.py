@@ -9,7 +9,7 @@ order of calls nor on the number of threads, and methods compared on one seed sh
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -62,14 +62,15 @@ class Shards:
     weight: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
 
     @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray, a: np.ndarray, rows: Sequence[Sequence[np.ndarray]]) -> Shards:
-        """From rows[run][client], arrays of row numbers."""
-        sizes = np.array([[len(client) for client in run] for run in rows], np.int64).reshape(len(rows), -1)
-        ends = sizes.cumsum().reshape(sizes.shape)
-        index = np.concatenate(
-            [np.asarray(client, np.int32) for run in rows for client in run] or [np.empty(0, np.int32)]
-        )
-        return cls(X, y, a, index, np.concatenate([ends[:, :1] - sizes[:, :1], ends], axis=1))
+    def of(cls, X: np.ndarray, y: np.ndarray, a: np.ndarray, rows: Iterable[Sequence[np.ndarray]]) -> Shards:
+        """From rows[run][client], arrays of row numbers; taken run by run, so that a generator keeps memory small."""
+        sizes, pieces = [], [np.empty(0, np.int32)]
+        for run in rows:
+            sizes.append([len(client) for client in run])
+            pieces += [np.asarray(client, np.int32) for client in run]
+        size = np.array(sizes, np.int64).reshape(len(sizes), -1)
+        ends = size.cumsum().reshape(size.shape)
+        return cls(X, y, a, np.concatenate(pieces), np.concatenate([ends[:, :1] - size[:, :1], ends], axis=1))
 
     @property
     def sizes(self) -> np.ndarray:
@@ -87,7 +88,7 @@ class Shards:
         out = np.zeros((*self.sizes.shape, 2, 2), np.int64)
         for r, k in np.ndindex(*self.sizes.shape):
             rows = self.rows(r, k)
-            np.add.at(out[r, k], (self.a[rows], self.y[rows]), 1)
+            out[r, k] = np.bincount(2 * self.a[rows] + self.y[rows], minlength=4).reshape(2, 2)
         return out
 
     def weighted(self, cells: np.ndarray) -> Shards:
@@ -149,7 +150,8 @@ class Federation:
             raise FairFLError(f"A federation needs seeds, whole numbers of at least 0, not {seeds}.")
         runs = []
         for seed in seeds:
-            runs.append(partition.clients(table, table.split(seed, test=test, validation=validation), seed))
+            dealt = partition.clients(table, table.split(seed, test=test, validation=validation), seed)
+            runs.append({part: [rows.astype(np.int32) for rows in clients] for part, clients in dealt.items()})
         shards = {part: Shards.of(table.X, table.y, table.a, [run[part] for run in runs]) for part in runs[0]}
         shift, scale = standardisation(shards["train"])
         model = model or Dense(table.X.shape[1], hidden)
@@ -333,13 +335,16 @@ class Federation:
 
 def standardisation(shards: Shards) -> tuple[np.ndarray, np.ndarray]:
     """Mean and 1/sd of each run's rows, [run, d] float32 (scale 1 where a feature is constant)."""
-    shift, scale = [], []
-    for start in shards.start:
-        rows = shards.X[shards.index[start[0] : start[-1]]]
-        sd = rows.std(axis=0, dtype=np.float64)
-        shift.append(rows.mean(axis=0, dtype=np.float64))
-        scale.append(np.where(sd > 1e-6, 1 / np.maximum(sd, 1e-6), 1.0))
-    return np.stack(shift).astype(np.float32), np.stack(scale).astype(np.float32)
+    shift, scale = np.empty((len(shards.start), shards.X.shape[1])), np.ones((len(shards.start), shards.X.shape[1]))
+    for r, start in enumerate(shards.start):
+        rows = shards.index[start[0] : start[-1]]
+        for j, column in enumerate(shards.X.T):  # a column at a time: no copy of the run's rows in double precision
+            values = column[rows].astype(np.float64)
+            sd = values.std()
+            shift[r, j] = values.mean()
+            if sd > 1e-6:
+                scale[r, j] = 1 / sd
+    return shift.astype(np.float32), scale.astype(np.float32)
 
 
 @dataclass(frozen=True)
