@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -11,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fairfl_lite import data, figures, ledger, results
-from fairfl_lite.data import Partition, Table
+from fairfl_lite.data import Partition, Table, dutch, law_school
 from fairfl_lite.data.compas import NAME, propublica_filter
 from fairfl_lite.data.table import choose
 
@@ -117,6 +118,26 @@ def dealt(table: Table, alpha: float, clients: int, seed: int) -> pd.DataFrame:
     return data.histogram(table, drawn["train"])
 
 
+def counted(name: str) -> Table:
+    """A Table with the stored number of rows of each group and label, and no features: enough to show how a dataset
+    that few readers have is dealt to clients."""
+    module = STORED[choose(name, STORED, "dataset with stored counts named")]
+    cell = np.repeat(np.arange(4), np.ravel(module.CELLS))
+    y, a = (cell % 2).astype(np.int8), (cell // 2).astype(np.int8)
+    sensitive = inspect.signature(module.build).parameters["sensitive"].default
+    X = np.zeros((len(cell), 0), np.float32)
+    return Table(name, X, y, a, (), sensitive, {}, "", note="Counts without features.")
+
+
+def levels(table: Table, sigmas: Sequence[float], clients: int, seed: int) -> dict[str, pd.DataFrame]:
+    """Training rows of each client by (a, y) in one draw of each of FAIR-FATE's partitions: every σ, and RND."""
+    rules = {f"σ = {sigma:g}": Partition.dirichlet(sigma, clients, over="sensitive+label") for sigma in sigmas}
+    rules["RND"] = Partition.random(clients)
+    splits = table.split(seed, validation=0.25)
+    drawn = {level: rule.clients(table, splits, seed, minimum=0)["train"] for level, rule in rules.items()}
+    return {level: data.histogram(table, rows) for level, rows in drawn.items()}
+
+
 def draw_groups(counts: np.ndarray, groups: tuple[str, str], favourable: str) -> Figure:
     """Size and label rate of both groups from rows by group and label [a, y]; `groups` names a = 0 and a = 1."""
     sizes = counts.sum(1)
@@ -142,7 +163,8 @@ def draw_clients(held: Mapping[str, pd.DataFrame], groups: tuple[str, str], labe
             ax.bar(places, counts[a, y], bottom=base, label=f"{groups[a]}, {labels[y]}", **shade)
             base = base + counts[a, y].to_numpy()
         ax.set(title=title, xlabel="client")
-        ax.set_xticks(places, counts.index)
+        step = 1 if len(counts) <= 10 else 5  # more labels would run into each other
+        ax.set_xticks(places[::step], counts.index[::step])
         ax.grid(axis="x", visible=False)
     axes[0, 0].set_ylabel("rows")
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
@@ -198,13 +220,23 @@ def _stand_in() -> dict[str, float]:
     }
 
 
+def _stored(name: str) -> dict[str, float]:
+    module = STORED[name]
+    return {"rows": np.sum(module.CELLS), "columns with the label": len(module.FEATURES) + 1}
+
+
+STORED = {"law-school": law_school, "dutch": dutch}
+"""The datasets whose rows by group and label are kept in their modules, because few readers have their files."""
+
 COUNTED: dict[str, Callable[[], dict[str, float]]] = {
     "adult": _adult,
     "compas": _compas,
+    "law-school": lambda: _stored("law-school"),
+    "dutch": lambda: _stored("dutch"),
     "acsincome": _acsincome,
     "tiles-stand-in": _stand_in,
 }
-"""Our count behind each published one; ACSIncome's from the stored counts, because few readers have its rows."""
+"""Our count behind each published one; from stored counts where few readers have the rows."""
 
 
 def _verdict(printed: float, ours: float) -> str:

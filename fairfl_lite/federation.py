@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fairfl_lite import kernels, metrics, reference
-from fairfl_lite.data.table import choose
+from fairfl_lite.data.table import choose, stream
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.models import Dense, Model
 
@@ -140,20 +140,30 @@ class Federation:
     scale: np.ndarray
     aggregate: Aggregate = plain_sum
     engine: Literal["kernel", "reference"] = "kernel"
+    participants: int = 0
 
     @classmethod
     def of(cls, table: Table, partition: Partition, seeds: Sequence[int], local: Local, *, hidden: int = 0,
-           model: Model | None = None, test: float = 0.2, validation: float = 0.0, **options: Any) -> Federation:  # fmt: skip
-        """Split and partition `table` once per seed. Test and validation rows go to clients in the training proportions."""
+           model: Model | None = None, test: float = 0.2, validation: float = 0.0, minimum: int = 10,
+           central: bool = False, **options: Any) -> Federation:  # fmt: skip
+        """Split and partition `table` once per seed; `minimum` as in Partition.clients.
+
+        Test and validation rows go to clients in the training proportions; with `central` they stay whole at the server,
+        as parts of one client. A table in another scaling than "standard" is used as it is.
+        """
         seeds = tuple(seeds)
         if not seeds or min(seeds) < 0:
             raise FairFLError(f"A federation needs seeds, whole numbers of at least 0, not {seeds}.")
         runs = []
         for seed in seeds:
-            dealt = partition.clients(table, table.split(seed, test=test, validation=validation), seed)
+            split = table.split(seed, test=test, validation=validation)
+            kept = {part: split.pop(part) for part in ("validation", "test") if central}
+            dealt = partition.clients(table, split, seed, minimum) | {part: [rows] for part, rows in kept.items()}
             runs.append({part: [rows.astype(np.int32) for rows in clients] for part, clients in dealt.items()})
         shards = {part: Shards.of(table.X, table.y, table.a, [run[part] for run in runs]) for part in runs[0]}
         shift, scale = standardisation(shards["train"])
+        if table.scaling != "standard":
+            shift, scale = np.zeros_like(shift), np.ones_like(scale)
         model = model or Dense(table.X.shape[1], hidden)
         return cls(shards, model, local, tuple(seeds), shift, scale, **options)
 
@@ -166,14 +176,20 @@ class Federation:
                 f"Local.lr has {np.size(self.local.lr)} values for {runs} runs: give one, or one per run."
             )
         choose(self.engine, ("kernel", "reference"), "engine")
+        if not 0 <= self.participants <= self.clients:
+            raise FairFLError(f"Of {self.clients} clients, {self.participants} cannot take part: 0 stands for all of them.")
+
+    def repeat(self, n: int) -> Federation:
+        """Every seed n times over, as more runs over the same rows: run = setting * seeds + seed."""
+        lr = self.local.lr if np.size(self.local.lr) == 1 else tuple(np.tile(self.local.lr, n))
+        shards = {part: replace(s, start=np.tile(s.start, (n, 1))) for part, s in self.shards.items()}
+        shift, scale = np.tile(self.shift, (n, 1)), np.tile(self.scale, (n, 1))
+        return replace(self, shards=shards, local=replace(self.local, lr=lr), seeds=self.seeds * n, shift=shift, scale=scale)
 
     def across(self, lr: Sequence[float]) -> Federation:
-        """Every seed under every learning rate, as more runs over the same rows: run = setting * seeds + seed."""
-        n = len(lr)
-        shards = {part: replace(s, start=np.tile(s.start, (n, 1))) for part, s in self.shards.items()}
-        local = replace(self.local, lr=tuple(np.repeat(np.asarray(lr, float), len(self.seeds))))
-        shift, scale = np.tile(self.shift, (n, 1)), np.tile(self.scale, (n, 1))
-        return replace(self, shards=shards, local=local, seeds=self.seeds * n, shift=shift, scale=scale)
+        """Every seed under every learning rate: run = setting * seeds + seed."""
+        rates = tuple(np.repeat(np.asarray(lr, float), len(self.seeds)))
+        return replace(repeated := self.repeat(len(lr)), local=replace(repeated.local, lr=rates))
 
     @property
     def clients(self) -> int:
@@ -192,6 +208,13 @@ class Federation:
     def rng(self, purpose: str, t: int = 0) -> list[np.random.Generator]:
         """One generator per run from the stream (seed, purpose, t)."""
         return [np.random.default_rng([seed, zlib.crc32(purpose.encode()), t]) for seed in self.seeds]
+
+    def who(self, t: int) -> np.ndarray:
+        """Who takes part in round t, bool [run, client]: `participants` of them drawn without replacement, or all."""
+        if not self.participants:
+            return np.ones(self.sizes.shape, bool)
+        drawn = self._by_seed(lambda seed: stream(seed, f"participants {t}").permutation(self.clients))
+        return drawn < self.participants
 
     def start(self) -> np.ndarray:
         """The server's first model, [run, P]."""
@@ -301,10 +324,13 @@ class Federation:
 
     def _keys(self, purpose: str, t: int) -> np.ndarray:
         """64-bit keys of the streams (seed, purpose, t, client), [run, client]."""
-        stream = zlib.crc32(purpose.encode())
-        return np.stack(
-            [np.random.SeedSequence([s, stream, t]).generate_state(self.clients, np.uint64) for s in self.seeds]
-        )
+        name = zlib.crc32(purpose.encode())
+        return self._by_seed(lambda seed: np.random.SeedSequence([seed, name, t]).generate_state(self.clients, np.uint64))
+
+    def _by_seed(self, draw: Callable[[int], np.ndarray]) -> np.ndarray:
+        """draw(seed) for every run, each seed drawn once: [run, ...]."""
+        seeds, run = np.unique(self.seeds, return_inverse=True)
+        return np.stack([draw(int(seed)) for seed in seeds])[run]
 
     def _rows(self, shards: Shards, run: Any, start: Any, stop: Any) -> tuple[np.ndarray, ...]:
         rows = shards.index[start:stop]
@@ -313,7 +339,7 @@ class Federation:
 
     def _score(self, params: np.ndarray, on: Part, cross: bool, loss: bool) -> tuple[np.ndarray, np.ndarray]:
         shards = self.shards[on]
-        runs, clients = self.sizes.shape
+        runs, clients = shards.sizes.shape
         models = params.shape[1] if cross else 1
         shape = (runs, models, clients) if cross else (runs, clients)
         run = np.repeat(np.arange(runs), models * clients)

@@ -159,6 +159,39 @@ def test_bits_do_not_depend_on_threads_order_or_company():
     np.testing.assert_array_equal(alone.run(FedAvg(), 3).state.params, expected[1:2])
 
 
+def test_models_side_by_side_do_not_meet():
+    """Networks are trained sixteen abreast: other rows, other lengths, the same rows, and equal models among them."""
+    fed = federation([50, 7, 0, 90, 1], runs=2, features=8, hidden=6, local=Local("sgd", 0.1, 1e-3, 2, 10))
+    many = fed.repeat(9)
+    start = many.start() + np.repeat(np.random.default_rng(0).normal(0, 0.1, (9, 1)), 2, axis=0).astype(np.float32)
+    start[4:6] = start[0:2]  # the third setting starts as the first one does
+    out, who = many.train(start, 3), np.random.default_rng(1).random((18, 5)) < 0.5
+    np.testing.assert_array_equal(many.train(start, 3, who=who), np.where(who[..., None], out, start[:, None]))
+    for setting in range(9):
+        mine = slice(2 * setting, 2 * setting + 2)
+        np.testing.assert_array_equal(fed.train(start[mine], 3), out[mine])
+        np.testing.assert_array_equal(fed.report(out[mine], "test"), many.report(out, "test")[mine])
+        np.testing.assert_array_equal(fed.losses(out[mine], "test"), many.losses(out, "test")[mine])
+    np.testing.assert_allclose(out[:2], in_double_precision(fed, start[:2], 3), atol=2e-6)
+    threads = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        np.testing.assert_array_equal(many.train(start, 3), out)
+    finally:
+        numba.set_num_threads(threads)
+
+
+def test_who_takes_part_is_drawn_by_seed_and_round():
+    fed = replace(federation([20] * 6, runs=40), participants=2)
+    drawn = np.stack([fed.who(t) for t in range(1, 51)])
+    assert (drawn.sum(2) == 2).all() and (drawn[0] != drawn[1]).any() and (drawn[:, 0] != drawn[:, 1]).any()
+    np.testing.assert_allclose(drawn.mean((0, 1)), 1 / 3, atol=0.04)  # 2,000 draws: sd 0.0105
+    np.testing.assert_array_equal(fed.repeat(2).who(3), np.tile(fed.who(3), (2, 1)))
+    assert replace(fed, participants=0).who(1).all()
+    with pytest.raises(FairFLError, match="7 cannot take part"):
+        replace(fed, participants=7)
+
+
 def test_settings_are_runs_like_any_other():
     fed = federation([40, 20], runs=2, local=Local("sgd", 0.1, 0, 1, 8))
     both = fed.across([0.1, 0.01])

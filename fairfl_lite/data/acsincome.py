@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, raw_digest
-from fairfl_lite.data.table import Table, choose, encode, fingerprint, standardise
+from fairfl_lite.data.table import Table, choose, encode, fingerprint
 from fairfl_lite.errors import FairFLError
 
 PREPARED = "acsincome_2018_50states.csv.gz"
@@ -85,7 +85,7 @@ def build(
     survey_note = f"The survey's files as folktables stores them, {frame['STATE'].nunique()} of 51 states."
     return Table(
         name="acsincome",
-        X=standardise(X),
+        X=X,
         y=frame["PINCP"].to_numpy(np.int8),
         a=a,
         features=features,

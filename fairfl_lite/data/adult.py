@@ -8,7 +8,7 @@ import pandas as pd
 
 from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, raw_digest
-from fairfl_lite.data.table import Table, choose, encode, fingerprint, raw, standardise
+from fairfl_lite.data.table import Table, choose, encode, fingerprint, raw
 
 WHEEL = "aif360==0.2.0"
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
@@ -27,6 +27,7 @@ def build(
     encoding: str = "codes",
     sensitive: str = "sex",
     rows: str = "complete",
+    features: str = "fairfed",
     keep_sensitive: bool = False,
 ) -> Table:
     """Adult as a Table. y = 1: income above 50K. a = 1: Male (sensitive="sex") or White ("race").
@@ -36,12 +37,16 @@ def build(
         "all" = all 48,842 rows, "?" kept.
     encoding : "codes" gives 12 features, as many as the paper names: categories by their position in sorted
         order, race as White = 1. "onehot" gives 101 columns when sex is the sensitive attribute.
-    keep_sensitive : adds the sensitive attribute to X as its last column. The other one of sex and race is
-        always a feature. fnlwgt is dropped: it counts the people a row stands for, not a trait of a person.
+    features : "fairfed" leaves out the sensitive attribute and fnlwgt, which counts the people a row stands
+        for and is no trait of a person. "all" = the 14 columns of the files in their order, as FAIR-FATE uses
+        them: fnlwgt and the sensitive attribute (as `a`) too; the other one of sex and race is a category.
+    keep_sensitive : adds the sensitive attribute to X as its last column, unless features="all" has it. The
+        other one of sex and race is always a feature.
     `columns` has every raw column but income, and "file" ("train" or "test").
     """
     choose(rows, ("complete", "train", "all"), "setting of rows")
     choose(sensitive, PRIVILEGED, "sensitive attribute of dataset 'adult' named")
+    choose(features, ("fairfed", "all"), "setting of features")
     files = {"train": "adult.data"} if rows == "train" else {"train": "adult.data", "test": "adult.test"}
     parts = [_read(paths[name]).assign(file=file) for file, name in files.items()]
     frame = pd.concat(parts, ignore_index=True)
@@ -49,23 +54,30 @@ def build(
         frame = frame[~(frame == "?").any(axis=1)].reset_index(drop=True)
     group = {name: (frame[name] == value).to_numpy(np.int8) for name, value in PRIVILEGED.items()}
 
-    used = frame.drop(columns=["fnlwgt", "income", "file", *PRIVILEGED])
-    if sensitive == "race":
-        used["sex"] = group["sex"]
+    categorical = {*CATEGORICAL}
+    if features == "all":
+        used = frame[COLUMNS[:-1]].assign(**{sensitive: group[sensitive]})
+        categorical |= {*PRIVILEGED} - {sensitive}
     else:
-        used["race"] = frame["race"] if encoding == "onehot" else group["race"]
-    if keep_sensitive:
-        used[sensitive] = group[sensitive]
-    every_race = encoding == "onehot" and sensitive == "sex"
-    X, features = encode(used, (*CATEGORICAL, "race") if every_race else CATEGORICAL, encoding)
+        used = frame.drop(columns=["fnlwgt", "income", "file", *PRIVILEGED])
+        if sensitive == "race":
+            used["sex"] = group["sex"]
+        else:
+            used["race"] = frame["race"] if encoding == "onehot" else group["race"]
+            categorical |= {"race"} if encoding == "onehot" else set()
+        if keep_sensitive:
+            used[sensitive] = group[sensitive]
+    X, names = encode(used, categorical, encoding)
 
     options = {"encoding": encoding, "sensitive": sensitive, "rows": rows, "keep_sensitive": keep_sensitive}
+    # Left out where it is the default, so that the option changes no digest.
+    options |= {} if features == "fairfed" else {"features": features}
     return Table(
         name="adult",
-        X=standardise(X),
+        X=X,
         y=frame["income"].str.startswith(">50K").to_numpy(np.int8),
         a=group[sensitive],
-        features=features,
+        features=names,
         sensitive=sensitive,
         columns=raw(frame, [*COLUMNS[:-1], "file"]),
         digest=fingerprint(raw_digest(DATASET), options),

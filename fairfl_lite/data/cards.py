@@ -81,7 +81,8 @@ ADULT = Card(
         "Categories become integers in alphabetical order. That order means nothing; it is the"
         " default since the paper counts twelve features and a co-author's published file is coded so."
         " encoding='onehot' is the other reading.",
-        "The sensitive attribute is not a feature.",
+        "The sensitive attribute is not a feature. FAIR-FATE keeps it, and uses all 48,842 rows and all 14 columns"
+        " scaled to 0..1: rows='all', features='all', scaling='minmax'.",
     ),
 )
 
@@ -134,7 +135,105 @@ COMPAS = Card(
     decisions=(
         "ProPublica's filter, and a charge description must be there: that gives the 6,167 of the paper.",
         "Which label is favourable is not printed. With no new charge as y = 1 the printed signs make sense.",
-        "Race and sex are both kept out of the features, and so is the COMPAS score.",
+        "Race and sex are both kept out of the features, and so is the COMPAS score. FAIR-FATE uses all three and the"
+        " description of the charge, scaled to 0..1: features='all', scaling='minmax'.",
+    ),
+)
+
+LAW_SCHOOL = Card(
+    title="Law School (bar passage study, 1991-1996)",
+    provenance=(
+        "The Law School Admission Council followed the students who began law school in the United States in"
+        " the fall of 1991 for five years, with data from the students, their schools and the boards of bar"
+        " examiners. The file is the cleaned version by the authors of a survey of fairness datasets (Le Quy"
+        " et al. 2022), which FAIR-FATE uses."
+    ),
+    measured=(
+        "One row per student: admission test score (lsat), college grades (ugpa), grades of the first year and"
+        " overall as standard scores (zfygpa, zgpa) and as deciles in the school (decile1b, decile3), full or"
+        " part time, family income in five steps, sex, the tier of the school, race."
+    ),
+    label="y = 1: passed the bar exam, without which nobody may practise law.",
+    sensitive=(
+        "Race, two values in the file, a = 1 for White and 0 for Non-White. By option sex, two values, a = 1 for male."
+    ),
+    licence="none stated by the source of the file",
+    url="https://github.com/tailequy/fairness_dataset",
+    citation=(
+        "Wightman (1998), LSAC National Longitudinal Bar Passage Study, LSAC Research Report Series; Le Quy, Roy,"
+        " Iosifidis, Zhang and Ntoutsi (2022), A survey on datasets for fairness-aware machine learning, WIREs Data"
+        " Mining and Knowledge Discovery 12."
+    ),
+    published={"rows": 20_798, "columns with the label": 12},
+    harms=(
+        "Nobody is admitted to the bar by a prediction. But a model like this can be used on applicants, and would"
+        " turn away people who would have passed: in the study 84.7 percent of the participants of color passed"
+        " in the end.",
+        "The exam is itself a gate with a history. A label that follows the gate cannot show whether it is fair.",
+    ),
+    limits=(
+        "Nearly everyone passes: answering 1 for every row is right in 89.0 percent of them and treats both groups"
+        " alike. Accuracy says little here.",
+        "The file does not say which try is meant. In the study 94.8 percent passed in the end (21,886 of 23,086), in"
+        " the file 89.0 percent, so the label is most likely the first try.",
+        "All who are not White are one group, though the study tells them apart: 77.6 percent of the African Americans"
+        " passed in the end, 84.7 percent of all participants of color.",
+        "Only students with a result of the exam and no gap in their record are in it, one class of thirty years ago.",
+        "Grades of law school are features. They are known only years after an admission.",
+    ),
+    decisions=(
+        "All eleven columns are features, race among them, because FAIR-FATE's published code keeps them;"
+        " keep_sensitive=False leaves race out.",
+        "scaling='none' gives what that code trains on: for this dataset alone it scales nothing.",
+        "Tier and family income are taken as numbers, since both are ordered.",
+    ),
+)
+
+DUTCH = Card(
+    title="Dutch census (2001)",
+    provenance=(
+        "Statistics Netherlands joined registers and surveys to a census without forms, and gave an anonymous"
+        " sample of about one percent to IPUMS. Researchers made a prediction task of it. The"
+        " file is the version by the authors of a survey of fairness datasets (Le Quy et al. 2022), which"
+        " FAIR-FATE uses."
+    ),
+    measured=(
+        "One row per person with work: sex, age in classes of five years, position in the household and its size,"
+        " whether the address was another a year before, citizenship, country of birth, schooling, economic status,"
+        " branch of work, marital status, all as codes of the census."
+    ),
+    label=(
+        "y = 1: high-level occupation, 0: low-level. The occupations between them were left out by the makers of"
+        " the task."
+    ),
+    sensitive="Sex as registered, two values, a = 1 for male.",
+    licence="none stated by the source of the file; the sample itself is given out by IPUMS on registration",
+    url="https://github.com/tailequy/fairness_dataset",
+    citation=(
+        "Minnesota Population Center, IPUMS International, Netherlands 2001; Zliobaite, Kamiran and Calders (2011),"
+        " Handling conditional discrimination, ICDM; Le Quy, Roy, Iosifidis, Zhang and Ntoutsi (2022), A survey on"
+        " datasets for fairness-aware machine learning, WIREs Data Mining and Knowledge Discovery 12."
+    ),
+    published={"rows": 60_420, "columns with the label": 12},
+    harms=(
+        "Nobody is hired by this prediction. The gap is that of the labour market: 63 percent of the men and 33 percent"
+        " of the women have the label 1.",
+        "Calling one half of all work low-level is a judgement, and it marks much of the work that women do.",
+        "With the same schooling women have the label 1 less often at every level. Adding schooling to a model explains"
+        " a part of the gap and justifies none of it.",
+    ),
+    limits=(
+        "Only 18,438 of the 60,420 rows differ from each other, so most test rows have a twin among the training rows.",
+        "Rows that agree in all features differ in the label: no model can be right in more than 88.2 percent of them.",
+        "With the middle occupations left out the task is easier than life, and its base rate is not the country's.",
+        "The sample comes with weights. They are not in the file, so shares are not those of the population.",
+        "Household, activity and status are codes of classifications; as numbers their order means little.",
+    ),
+    decisions=(
+        "All eleven columns are features, sex among them, because FAIR-FATE's published code keeps them;"
+        " keep_sensitive=False leaves sex out.",
+        "Codes are taken as the numbers they are, as that code does, which then scales them to 0..1 (scaling='minmax')."
+        " encoding='onehot' is the other reading.",
     ),
 )
 

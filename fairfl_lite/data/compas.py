@@ -8,7 +8,7 @@ import pandas as pd
 
 from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, raw_digest
-from fairfl_lite.data.table import Table, choose, encode, fingerprint, raw, standardise
+from fairfl_lite.data.table import Table, choose, encode, fingerprint, raw
 
 NAME = "compas-scores-two-years.csv"
 PROPUBLICA = f"https://raw.githubusercontent.com/propublica/compas-analysis/master/{NAME}"
@@ -17,6 +17,8 @@ COLUMNS = [
     *NUMERIC, "sex", "race", "age_cat", "c_charge_degree", "c_charge_desc", "decile_score", "score_text",
     "two_year_recid",
 ]  # fmt: skip
+ALL = ["sex", "age", "race", *NUMERIC[1:], "c_charge_degree", "c_charge_desc", "decile_score"]
+CATEGORICAL = {"sex", "race", "age_cat", "c_charge_degree", "c_charge_desc"}
 PRIVILEGED = {"race": "Caucasian", "sex": "Female"}
 
 
@@ -25,33 +27,40 @@ def build(
     *,
     encoding: str = "codes",
     sensitive: str = "race",
+    features: str = "fairfed",
     keep_sensitive: bool = False,
 ) -> Table:
     """COMPAS as a Table of 6,167 rows. y = 1: no new charge within two years.
 
     a = 1: Caucasian against everyone else (sensitive="race"), or Female ("sex").
     Rows: ProPublica's filter (6,172 of 7,214), less 5 without a charge description; FairFed's count.
-    Features: age, three juvenile counts, prior counts, charge degree; "onehot" adds the three age bands.
-    Race and sex are both left out of X, whichever is the sensitive one; keep_sensitive=True adds `a` as the
-    last column. The COMPAS score is never a feature, since it is itself a prediction of the label.
+    features : "fairfed" = age, three juvenile counts, prior counts, charge degree; "onehot" adds the three age
+        bands. Race and sex are both left out, whichever is the sensitive one, and so is the COMPAS score, since
+        it is itself a prediction of the label. "all" = the 10 that FAIR-FATE uses, in its order: sex, age, race,
+        the counts, degree and description of the charge, and the score; the sensitive one is `a`.
+    keep_sensitive : adds `a` as the last column, unless features="all" has it.
     """
     choose(sensitive, PRIVILEGED, "sensitive attribute of dataset 'compas' named")
+    choose(features, ("fairfed", "all"), "setting of features")
     frame = pd.read_csv(paths[NAME], low_memory=False)
     frame = frame[propublica_filter(frame) & frame["c_charge_desc"].notna()].reset_index(drop=True)
     a = (frame[sensitive] == PRIVILEGED[sensitive]).to_numpy(np.int8)
 
-    used = frame[[*NUMERIC, "c_charge_degree", *(["age_cat"] if encoding == "onehot" else [])]]
-    if keep_sensitive:
+    fairfed = [*NUMERIC, "c_charge_degree", *(["age_cat"] if encoding == "onehot" else [])]
+    used = frame[ALL if features == "all" else fairfed]
+    if keep_sensitive or features == "all":
         used = used.assign(**{sensitive: a})
-    X, features = encode(used, ("c_charge_degree", "age_cat"), encoding)
+    X, names = encode(used, CATEGORICAL - {sensitive}, encoding)
 
     options = {"encoding": encoding, "sensitive": sensitive, "keep_sensitive": keep_sensitive}
+    # Left out where it is the default, so that the option changes no digest.
+    options |= {} if features == "fairfed" else {"features": features}
     return Table(
         name="compas",
-        X=standardise(X),
+        X=X,
         y=(frame["two_year_recid"] == 0).to_numpy(np.int8),
         a=a,
-        features=features,
+        features=names,
         sensitive=sensitive,
         columns=raw(frame, COLUMNS),
         digest=fingerprint(raw_digest(DATASET), options),

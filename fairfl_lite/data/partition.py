@@ -26,8 +26,10 @@ class Partition:
     """A rule that deals the rows of any table to clients.
 
     over : the factors whose combinations are the cells: "sensitive", "label" or a name in `table.columns`.
+        Without a factor all rows are one cell.
     alpha : Dirichlet concentration of a cell's shares. Towards infinity every client gets the same share of
-        every cell, towards 0 each cell goes to one client. None: client c is cell c, nothing is drawn.
+        every cell, towards 0 each cell goes to one client. None: no shares are drawn; client c is cell c, or
+        every client gets the same share where there is one cell.
     blocks : number of clients in each block. One block: every cell is dealt to all clients. Several: the
         i-th value of the first factor is dealt to the clients of block i alone.
     """
@@ -40,8 +42,9 @@ class Partition:
         if self.alpha is not None and not 0 < self.alpha < np.inf:
             raise FairFLError(f"alpha={self.alpha} must be positive: 0.1 is unequal, 5000 nearly equal.")
         whole = all(isinstance(size, int) and size >= 1 for size in self.blocks)
-        if (self.alpha is None) != (self.blocks == ()) or not whole:
-            raise FairFLError(f"A Dirichlet partition needs one client or more, not {self.blocks}.")
+        cell_is_client = self.alpha is None and self.over != ()
+        if cell_is_client != (self.blocks == ()) or not whole:
+            raise FairFLError(f"A partition needs one client or more, not {self.blocks}.")
 
     @classmethod
     def dirichlet(cls, alpha: float, clients: int, over: str = "sensitive") -> "Partition":
@@ -63,12 +66,19 @@ class Partition:
         return cls(("sensitive", "label"), alpha, clients)
 
     @classmethod
+    def random(cls, clients: int) -> "Partition":
+        """Rows shuffled and cut into equal chunks, sizes differing by at most one ("RND" in FAIR-FATE)."""
+        return cls((), None, (clients,))
+
+    @classmethod
     def by_column(cls, column: str) -> "Partition":
         """One client per value of `column`, in sorted order."""
         return cls((column,))
 
     def cells(self, table: Table) -> tuple[NDArray[np.intp], list[tuple[Any, ...]]]:
         """(cell id of every row [n], values of the factors for every cell), cells in sorted order."""
+        if not self.over:
+            return np.zeros(len(table), np.intp), [()]
         codes, values = zip(
             *(pd.factorize(self._factor(table, name), sort=True) for name in self.over), strict=True
         )
@@ -79,14 +89,14 @@ class Partition:
 
     def names(self, table: Table) -> list[str]:
         """One name per client: the value of the column, or the client's number."""
-        if self.alpha is None:
+        if not self.blocks:
             return [str(values[0]) for values in self.cells(table)[1]]
         return [str(client) for client in range(sum(self.blocks))]
 
     def draw(self, table: Table, splits: Mapping[str, Rows], seed: int, minimum: int = 10) -> Draw:
         """Shares of every cell, redrawn until each client has at least `minimum` training rows.
 
-        The paper states no minimum; without one a client can be empty at alpha=0.1. Redraws go on along the
+        FairFed states no minimum; with minimum=0 nothing is redrawn and a client can be empty. Redraws go on along the
         same random stream, so the result depends on `seed` and `minimum` alone, and they are counted.
         """
         cell, values = self.cells(table)
@@ -141,14 +151,14 @@ class Partition:
 
     def _proportions(self, values: list[tuple[Any, ...]], rng: np.random.Generator) -> NDArray[np.float64]:
         if self.alpha is None:
-            return np.eye(len(values))
-        groups = sorted({value[0] for value in values})
+            return np.full((1, *self.blocks), 1 / self.blocks[0]) if self.blocks else np.eye(len(values))
+        groups = sorted({value[:1] for value in values})
         if len(self.blocks) > 1 and len(groups) != len(self.blocks):
             raise FairFLError(f"{self} has {len(self.blocks)} blocks of clients for {len(groups)} groups.")
         ends = np.cumsum((0, *self.blocks))
         proportions = np.zeros((len(values), ends[-1]))
         for shares, value in zip(proportions, values, strict=True):
-            block = groups.index(value[0]) if len(self.blocks) > 1 else 0
+            block = groups.index(value[:1]) if len(self.blocks) > 1 else 0
             shares[ends[block] : ends[block + 1]] = rng.dirichlet(np.full(self.blocks[block], self.alpha))
         return proportions
 

@@ -1,35 +1,50 @@
 """The datasets by name, and what can be asked of one. A new dataset is one module and one entry here."""
 
 import inspect
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fairfl_lite.data import acsincome, adult, compas, sources, tiles
+from fairfl_lite.data import acsincome, adult, compas, dutch, law_school, sources, tiles
 from fairfl_lite.data.sources import Dataset
-from fairfl_lite.data.table import Table, choose
+from fairfl_lite.data.table import SCALINGS, Table, choose, fingerprint, scale
 
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
-    for dataset in (adult.DATASET, compas.DATASET, acsincome.DATASET, tiles.DATASET, tiles.STAND_IN)
+    for dataset in (
+        adult.DATASET,
+        compas.DATASET,
+        law_school.DATASET,
+        dutch.DATASET,
+        acsincome.DATASET,
+        tiles.DATASET,
+        tiles.STAND_IN,
+    )
 }
 
 
-def load(name: str, *, encoding: str = "codes", sensitive: str | None = None, **options: Any) -> Table:
+def load(
+    name: str, *, encoding: str = "codes", sensitive: str | None = None, scaling: str = "standard", **options: Any
+) -> Table:
     """The dataset as a Table; its files are fetched first when they are not on this machine.
 
     encoding : "codes" (categories as integers) or "onehot". sensitive : the attribute that becomes `a`, None
-    for the dataset's default. Further options are the keyword arguments of the dataset's own `build`.
+    for the dataset's default. scaling : "standard", "minmax" or "none", see `table.scale`. Further options are
+    the keyword arguments of the dataset's own `build`.
     """
     dataset = _dataset(name)
-    known = [p for p in inspect.signature(dataset.build).parameters if p != "paths"]
+    known = ["scaling", *(p for p in inspect.signature(dataset.build).parameters if p != "paths")]
     for option in options:
         choose(option, known, f"option of dataset {name!r} named")
     choose(encoding, ("codes", "onehot"), "encoding")
+    choose(scaling, SCALINGS, "scaling")
     if sensitive is not None:
         options["sensitive"] = sensitive
-    return dataset.build(fetch(name), encoding=encoding, **options)
+    table = dataset.build(fetch(name), encoding=encoding, **options)
+    digest = table.digest if scaling == "standard" else fingerprint(table.digest, scaling)
+    return replace(table, X=scale(table.X, scaling), scaling=scaling, digest=digest)
 
 
 def fetch(name: str) -> dict[str, Path]:

@@ -1,15 +1,18 @@
 """Where raw files come from: a local folder, the cache, a package on the Python index, the publisher.
 
-Every registered file has a sha256. Its bytes are compared with it before use, wherever they were found.
+Every registered file has a sha256. Its bytes are compared with it before use, wherever they were found. In the
+local folder a file may also lie compressed, as name.gz; then what it unpacks to is compared.
 """
 
 import contextlib
+import gzip
 import hashlib
 import os
 import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,8 +45,8 @@ class File:
 class Dataset:
     """A name, a card, a loader, and where the raw files are.
 
-    build : called as build(paths, encoding=..., sensitive=..., **options), returns the Table. Its keyword
-        arguments are the options a user may give.
+    build : called as build(paths, encoding=..., sensitive=..., **options), returns the Table with X not yet
+        scaled. Its keyword arguments are the options a user may give.
     obtain : what a reader without the files has to do, as the end of a sentence.
     patterns : globs under the local folder or the cache for files that their owner hands out and that have
         no registered sha256. When one matches, its files are used instead of `files`.
@@ -126,7 +129,7 @@ def status(dataset: Dataset) -> list[dict[str, str]]:
     for file in dataset.files:
         found = [(place, path) for place, path in _places(dataset, file).items() if path.is_file()]
         place, path = found[0] if found else ("", None)
-        state = "missing" if path is None else "ok" if sha256(path) == file.sha256 else "corrupt"
+        state = "missing" if path is None else "ok" if _matches(path, file) else "corrupt"
         rows.append(row(file.name, place, state))
     return rows or [row()]
 
@@ -153,9 +156,25 @@ def _places(dataset: Dataset, file: File) -> dict[str, Path]:
     places = {}
     folder = local_folder()
     if folder is not None:
-        inside = folder / dataset.name / file.name
-        places["FAIRFL_DATA"] = inside if inside.is_file() else folder / file.name
+        plain = (folder / dataset.name / file.name, folder / file.name)
+        there = [path for path in (*plain, *map(_compressed, plain)) if path.is_file()]
+        places["FAIRFL_DATA"] = there[0] if there else plain[-1]
     return places | {"cache": _cached(dataset, file)}
+
+
+def _compressed(path: Path) -> Path:
+    return path.with_name(path.name + ".gz")
+
+
+def _matches(path: Path, file: File) -> bool:
+    """Whether these are the registered bytes, after unpacking when the path is that of a compressed copy."""
+    if path != _compressed(path.with_name(file.name)):
+        return sha256(path) == file.sha256
+    try:
+        with gzip.open(path) as content:
+            return hashlib.file_digest(content, "sha256").hexdigest() == file.sha256
+    except (OSError, EOFError, zlib.error):
+        return False
 
 
 def _cached(dataset: Dataset, file: File) -> Path:
@@ -165,7 +184,7 @@ def _cached(dataset: Dataset, file: File) -> Path:
 def _fetch_file(dataset: Dataset, file: File, wanting: list[Dataset]) -> Path:
     local = _places(dataset, file).get("FAIRFL_DATA")
     if local is not None and local.is_file():
-        if sha256(local) != file.sha256:
+        if not _matches(local, file):
             raise FairFLError(
                 f"The file {local} is not the {file.name} of dataset {dataset.name!r}, its sha256 differs:"
                 " replace it, or remove it so that the file is fetched."

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fairfl_lite.errors import FairFLError, nearest
 
 Rows = NDArray[np.int64]
+SCALINGS = ("standard", "minmax", "none")
 
 
 def stream(seed: int, purpose: str) -> np.random.Generator:
@@ -41,11 +42,11 @@ def fingerprint(*parts: Any) -> str:
 class Table:
     """n rows of one dataset after one choice of options.
 
-    X : float32 [n, d], C-contiguous, every column of mean 0 and standard deviation 1 over all n rows
-        (ddof 0; a constant column is all 0). Code that trains on fewer rows may scale again on those.
+    X : float32 [n, d], C-contiguous, its columns scaled over all n rows as `scaling` says (see `scale`). Where
+        that is "standard", code that trains on fewer rows may scale again on those.
     y : int8 [n], 1 = favourable label. a : int8 [n], 1 = privileged group of `sensitive`.
     columns : raw values by name, each [n], never scaled; to partition by and to describe the data.
-    digest : sha256 over the sha256s of the raw files and the options.
+    digest : sha256 over the sha256s of the raw files, the options, and the scaling unless it is "standard".
     stand_in : True when the rows were generated. note : what differs from the published data, or empty.
     """
 
@@ -60,6 +61,7 @@ class Table:
     stand_in: bool = False
     note: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    scaling: str = "standard"
 
     def __post_init__(self) -> None:
         sizes = {len(self.X), len(self.a), *(len(column) for column in self.columns.values())}
@@ -92,9 +94,9 @@ class Table:
 
 
 def encode(
-    frame: pd.DataFrame, categorical: Sequence[str], encoding: str
+    frame: pd.DataFrame, categorical: Collection[str], encoding: str
 ) -> tuple[NDArray[np.float32], tuple[str, ...]]:
-    """(X [n, d], feature names) of the columns of `frame`, in their order, not yet standardised.
+    """(X [n, d], feature names) of the columns of `frame`, in their order, not yet scaled.
 
     "codes": a categorical column becomes the position of its value among the sorted values.
     "onehot": one 0/1 column per value, named column=value. Other columns are taken as the numbers they are.
@@ -117,15 +119,18 @@ def encode(
     return np.concatenate(blocks, axis=1), tuple(names)
 
 
-def standardise(X: NDArray[np.float32]) -> NDArray[np.float32]:
-    """X with every column shifted to mean 0 and scaled to standard deviation 1 (ddof 0), in place.
+def scale(X: NDArray[np.float32], scaling: str) -> NDArray[np.float32]:
+    """X with every column scaled over all rows, in place.
 
+    "standard": (x - mean) / standard deviation (ddof 0). "minmax": (x - min) / (max - min), within 0..1.
+    "none": as it is. A constant column is all 0 after "standard" and "minmax".
     Column by column, so that a million rows need no second copy in double precision.
     """
-    for column in X.T:
-        exact = column.astype(np.float64)
-        spread = exact.std()
-        column[:] = (exact - exact.mean()) / (spread if spread > 0 else 1)
+    if choose(scaling, SCALINGS, "scaling") != "none":
+        for column in X.T:
+            exact = column.astype(np.float64)
+            low, spread = (exact.mean(), exact.std()) if scaling == "standard" else (exact.min(), np.ptp(exact))
+            column[:] = (exact - low) / (spread if spread > 0 else 1)
     return np.ascontiguousarray(X)
 
 

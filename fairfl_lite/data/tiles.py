@@ -12,7 +12,7 @@ import pandas as pd
 
 from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, raw_digest
-from fairfl_lite.data.table import Table, choose, fingerprint, standardise, stream
+from fairfl_lite.data.table import Table, choose, fingerprint, stream
 from fairfl_lite.errors import FairFLError
 
 FEATURES = 43
@@ -81,7 +81,7 @@ def _table(
     choose(options["sensitive"], ("gender",), f"sensitive attribute of dataset {dataset.name!r} named")
     return Table(
         name=dataset.name,
-        X=standardise(features.to_numpy(np.float32, copy=True)),
+        X=features.to_numpy(np.float32, copy=True),
         y=frame["stress"].to_numpy(np.int8),
         a=(frame["gender"] == "Male").to_numpy(np.int8),
         features=tuple(features.columns),

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from fairfl_lite import data
+from fairfl_lite.data.table import scale
 from fairfl_lite.errors import FairFLError
 
 
@@ -138,6 +139,74 @@ def test_table_is_ready_for_training(name, request):
     assert not table.stand_in and table.note == ""
 
 
+def test_all_features_of_adult_are_the_columns_of_its_files():
+    """FAIR-FATE's recipe: 48,842 rows, 14 columns in their order, "?" a category, everything within 0..1."""
+    table = data.load("adult", rows="all", features="all", scaling="minmax")
+    columns = list(table.columns)[:-1]
+    assert table.X.shape == (48_842, 14) and list(table.features) == columns and table.scaling == "minmax"
+    assert (table.columns["workclass"] == "?").sum() > 0
+    raw = pd.DataFrame({name: table.columns[name] for name in columns})
+    text = [name for name in raw if raw[name].dtype.kind not in "iub"]
+    assert len(text) == 8
+    raw[text] = OrdinalEncoder().fit_transform(raw[text])
+    np.testing.assert_allclose(table.X, MinMaxScaler().fit_transform(raw), atol=1e-6)
+    # "Male" is the second of its two values, so its code is the privileged group.
+    np.testing.assert_array_equal(table.X[:, columns.index("sex")], table.a)
+
+
+def test_all_features_of_compas_are_those_of_fair_fate():
+    table = data.load("compas", features="all", scaling="minmax")
+    assert table.X.shape == (6_167, 10)
+    assert table.features == (
+        "sex", "age", "race", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count", "c_charge_degree",
+        "c_charge_desc", "decile_score",
+    )  # fmt: skip
+    raw = pd.DataFrame({name: table.columns[name] for name in table.features})
+    raw["race"] = raw["race"] == "Caucasian"
+    text = ["sex", "c_charge_degree", "c_charge_desc"]
+    raw[text] = OrdinalEncoder().fit_transform(raw[text])
+    np.testing.assert_allclose(table.X, MinMaxScaler().fit_transform(raw), atol=1e-6)
+    np.testing.assert_array_equal(table.y, 1 - table.columns["two_year_recid"])
+
+
+@pytest.mark.parametrize("name", ["adult", "compas"])
+@pytest.mark.parametrize("sensitive", ["sex", "race"])
+def test_all_features_hold_the_sensitive_attribute_once(name, sensitive):
+    for keep in (False, True):
+        table = data.load(name, features="all", sensitive=sensitive, keep_sensitive=keep, scaling="none")
+        assert len(set(table.features)) == len(table.features) and {"sex", "race"} <= set(table.features)
+        np.testing.assert_array_equal(table.X[:, table.features.index(sensitive)], table.a)
+    values = sum(len(set(column)) for column in (table.columns["sex"], table.columns["race"]))
+    onehot = data.load(name, features="all", sensitive=sensitive, encoding="onehot").features
+    expected = values + 1 - len(set(table.columns[sensitive]))
+    assert sum(feature.startswith(("sex", "race")) for feature in onehot) == expected
+
+
+@pytest.mark.parametrize("name", ["adult", "compas", "tiles-stand-in"])
+def test_scalings_are_those_of_sklearn(name):
+    plain, standard, minmax = (data.load(name, scaling=scaling) for scaling in ("none", "standard", "minmax"))
+    assert [table.scaling for table in (plain, standard, minmax)] == ["none", "standard", "minmax"]
+    assert all(table.X.dtype == np.float32 and table.X.flags.c_contiguous for table in (plain, standard, minmax))
+    exact = plain.X.astype(float)
+    np.testing.assert_allclose(standard.X, StandardScaler().fit_transform(exact), atol=2e-5)
+    np.testing.assert_allclose(minmax.X, MinMaxScaler().fit_transform(exact), atol=1e-6)
+    assert len({plain.digest, standard.digest, minmax.digest}) == 3
+    default = data.load(name)
+    assert default.digest == standard.digest and default.scaling == "standard"
+    np.testing.assert_array_equal(default.X, standard.X)
+
+
+def test_a_constant_column_is_zero_after_scaling():
+    by_hand = {"standard": [[-1, 0], [1, 0]], "minmax": [[0, 0], [1, 0]], "none": [[3, 7], [5, 7]]}
+    for scaling, expected in by_hand.items():
+        np.testing.assert_array_equal(scale(np.array([[3, 7], [5, 7]], np.float32), scaling), expected)
+
+
+def test_digests_of_default_tables_are_pinned(adult, compas):
+    """Options that were added later must not change what earlier results were made from."""
+    assert adult.digest.startswith("53d95078a34f") and compas.digest.startswith("4b83d0ab0e7f")
+
+
 def test_digest_tells_options_apart_and_needs_no_files(bare, adult):
     assert data.digest("adult") != data.digest("compas")
     assert len(data.digest("acsincome")) == 64
@@ -154,10 +223,13 @@ def test_digest_of_a_table_changes_with_every_option(adult):
             {"sensitive": "race"},
             {"rows": "train"},
             {"keep_sensitive": True},
+            {"features": "all"},
+            {"scaling": "minmax"},
+            {"scaling": "none"},
         )
     ]
     assert again.digest == adult.digest
-    assert len({adult.digest, *(other.digest for other in others)}) == 5
+    assert len({adult.digest, *(other.digest for other in others)}) == 8
 
 
 @pytest.mark.parametrize(
@@ -168,6 +240,11 @@ def test_digest_of_a_table_changes_with_every_option(adult):
         (lambda: data.load("adult", encoding="one-hot"), "'onehot'"),
         (lambda: data.load("adult", row="all"), "'rows'"),
         (lambda: data.load("adult", sensitve="sex"), "'sensitive'"),
+        (lambda: data.load("adult", scalling="none"), "'scaling'"),
+        (lambda: data.load("adult", scaling="min-max"), "'minmax'"),
+        (lambda: data.load("adult", features="al"), "'all'"),
+        (lambda: data.load("compas", features="fairfate"), "'fairfed'"),
+        (lambda: data.load("law_school"), "'law-school'"),
         (lambda: data.load("adult", rows="trian"), "'train'"),
         (lambda: data.load("compas", sensitive="gender"), "'race', 'sex'"),
         (lambda: data.load("tiles-standin"), "'tiles-stand-in'"),

@@ -1,5 +1,7 @@
 """Splits and partitions: properties over random tables, and the layouts of FairFed's Tables 6 and 7."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,6 +39,7 @@ partitions = st.one_of(
     ),
     st.builds(Partition.single_group, alphas, st.tuples(st.integers(1, 3), st.integers(1, 3))),
     st.builds(Partition.by_column, st.sampled_from(["town", "number"])),
+    st.builds(Partition.random, st.integers(1, 30)),
 )
 
 
@@ -107,6 +110,55 @@ def test_by_column_recovers_the_column(table, seed, column):
         for name, rows in zip(partition.names(table), clients, strict=True):
             assert set(table.columns[column][rows].astype(str)) <= {name}
     assert partition.names(table) == [str(value) for value in sorted(set(table.columns[column]))]
+
+
+@settings(deadline=None)
+@given(tables, st.integers(1, 80), seeds, st.sampled_from([0.0, 0.25]))
+def test_random_chunks_are_equal_and_do_not_look_at_the_rows(table, clients, seed, validation):
+    partition, splits = Partition.random(clients), table.split(seed, validation=validation)
+    dealt = partition.clients(table, splits, seed, minimum=0)
+    relabelled = replace(table, y=1 - table.y, a=np.zeros_like(table.a), columns={})
+    other = partition.clients(relabelled, splits, seed, minimum=0)
+    for split, rows in splits.items():
+        sizes = [len(client) for client in dealt[split]]
+        assert len(sizes) == clients and max(sizes) - min(sizes) <= 1 and sum(sizes) == len(rows)
+        for first, second in zip(dealt[split], other[split], strict=True):
+            np.testing.assert_array_equal(first, second)
+    assert partition.names(table) == [str(client) for client in range(clients)]
+    assert partition.draw(table, splits, seed, minimum=0).redraws == 0
+
+
+def test_random_chunks_are_shuffled():
+    """A row's client is uniform: over many seeds each row is at each of 4 clients a quarter of the time."""
+    table, partition = make(80), Partition.random(4)
+    everything = {"train": np.arange(80)}
+    at = np.zeros((80, 4))
+    for seed in range(400):
+        for client, rows in enumerate(partition.clients(table, everything, seed)["train"]):
+            at[rows, client] += 1
+    # Each count is binomial(400, 1/4), standard deviation 8.7; the largest of 320 deviations stays below 5 of them.
+    assert abs(at - 100).max() < 5 * np.sqrt(400 * 3 / 16)
+
+
+@settings(deadline=None)
+@given(tables, seeds)
+def test_without_a_minimum_the_first_draw_is_kept(table, seed):
+    partition, splits = Partition.dirichlet(0.1, 10, over="sensitive+label"), table.split(seed)
+    drawn = partition.draw(table, splits, seed, minimum=0)
+    assert drawn.redraws == 0 and drawn.proportions.shape == (4, 10)
+    sizes = [len(rows) for rows in partition.clients(table, splits, seed, minimum=0)["train"]]
+    assert sum(sizes) == len(splits["train"])
+
+
+def test_without_a_minimum_some_clients_are_empty():
+    table, partition = make(300), Partition.dirichlet(0.1, 10, over="sensitive+label")
+    empty = [
+        sum(len(rows) == 0 for rows in partition.clients(table, table.split(seed), seed, minimum=0)["train"])
+        for seed in range(20)
+    ]
+    assert sum(map(bool, empty)) > 10 and max(empty) < 10
+    with pytest.raises(FairFLError, match="training rows where 10 are asked"):
+        Partition.random(30).clients(table, table.split(0), 0)
 
 
 @settings(deadline=None)
@@ -220,7 +272,9 @@ def test_layout_of_table_7():
     assert abs(counts[0].to_numpy().sum() - women) < 4 * spread
 
 
-@pytest.mark.parametrize("make", [lambda: Partition.dirichlet(0.1, 2.5), lambda: Partition.single_group(clients=(2,)),
+@pytest.mark.parametrize("make", [lambda: Partition.dirichlet(0.1, 2.5), lambda: Partition.random(0),
+                                  lambda: Partition.random(2.5), lambda: Partition(("label",), None, (3,)),
+                                  lambda: Partition.single_group(clients=(2,)),
                                   lambda: Partition.single_group(clients=5)])  # fmt: skip
 def test_impossible_numbers_of_clients_are_refused(make):
     with pytest.raises(FairFLError):

@@ -1,0 +1,63 @@
+"""Law School (bar passage study of the class of 1991): predict whether a student passes the bar exam."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fairfl_lite.data import cards
+from fairfl_lite.data.sources import Dataset, File, raw_digest
+from fairfl_lite.data.table import Table, choose, encode, fingerprint, raw
+
+NAME = "law_school_clean.csv"
+FEATURES = [
+    "decile1b", "decile3", "lsat", "ugpa", "zfygpa", "zgpa", "fulltime", "fam_inc", "male", "tier", "race",
+]  # fmt: skip
+COLUMN = {"race": "race", "sex": "male"}
+
+# Rows of the file by group (0 Non-White, 1 White) and label: what its page shows to readers without the file.
+CELLS = ((916, 2_391), (1_377, 16_114))
+
+
+def build(
+    paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str = "race", keep_sensitive: bool = True
+) -> Table:
+    """Law School as a Table of 20,798 rows. y = 1: passed the bar exam.
+
+    a = 1: White against everyone else (sensitive="race"), or male ("sex").
+    Features: the 11 columns of the file but the label, in their order, race as White = 1. FAIR-FATE uses them
+    unscaled (scaling="none"). keep_sensitive=False leaves the sensitive column out of X.
+    Both encodings are the same here: every column is a number, and the two codes, tier and income, are ordered.
+    """
+    choose(sensitive, COLUMN, "sensitive attribute of dataset 'law-school' named")
+    frame = pd.read_csv(paths[NAME])
+    used = frame[FEATURES].assign(race=frame["race"] == "White")
+    a = used[COLUMN[sensitive]].to_numpy(np.int8)
+    X, features = encode(used if keep_sensitive else used.drop(columns=COLUMN[sensitive]), (), encoding)
+
+    options = {"encoding": encoding, "sensitive": sensitive, "keep_sensitive": keep_sensitive}
+    return Table(
+        name="law-school",
+        X=X,
+        y=frame["pass_bar"].to_numpy(np.int8),
+        a=a,
+        features=features,
+        sensitive=sensitive,
+        columns=raw(frame, FEATURES),
+        digest=fingerprint(raw_digest(DATASET), options),
+        options=options,
+    )
+
+
+DATASET = Dataset(
+    name="law-school",
+    card=cards.LAW_SCHOOL,
+    build=build,
+    obtain=(
+        f"download experiments/data/{NAME} from {cards.LAW_SCHOOL.url}, which states no licence, into a folder and"
+        " set FAIRFL_DATA to that folder"
+    ),
+    files=(File(NAME, "23c1b173f3480beb7afc4957b107a9917dfc4a8dc9d87ea6034ec35222152452"),),
+    origin="github.com, by hand",
+)
