@@ -7,9 +7,13 @@ Differences are unprivileged minus privileged: negative means that the unprivile
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from scipy import stats
 
+from fairfl_lite.data.table import choose
 from fairfl_lite.errors import FairFLError
 
 
@@ -43,6 +47,11 @@ def mcc(counts: np.ndarray) -> np.ndarray:
 def selection_rate(counts: np.ndarray) -> np.ndarray:
     """P(yhat = 1 | a), [..., a]."""
     return _ratio(counts[..., 1].sum(-1), counts.sum((-2, -1)))
+
+
+def positive_rate(counts: np.ndarray) -> np.ndarray:
+    """P(yhat = 1), groups pooled: 0 or 1 is a constant classifier."""
+    return _ratio(counts[..., 1].sum((-2, -1)), counts.sum((-3, -2, -1)))
 
 
 def true_positive_rate(counts: np.ndarray) -> np.ndarray:
@@ -84,19 +93,56 @@ def _even(rate: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(rate).any(-1), np.nan, np.nan_to_num(_ratio(rate.min(-1), rate.max(-1))))
 
 
+FAIRNESS = ("sp", "eo", "eqo")
+# Python's round, as in the published code: numpy's multiplies by 100 first, and so decides near ties otherwise.
+_two_decimals = np.vectorize(lambda value: round(float(value), 2), otypes=[float])
+
+
+def fairness(
+    counts: np.ndarray, metric: str, *, zero_rule: bool = False, sp_as_coded: bool = False, rounded: bool = False
+) -> np.ndarray:
+    """FAIR-FATE's SP, EO and EQO (Eq. 2-4): ratios of the two groups' rates, the smaller over the larger, 1 is equal.
+
+    SP compares selection rates, EO true positive rates; EQO is the mean of that ratio and the one of false positive
+    rates, each the smaller over the larger. Undefined (NaN) where a rate has no rows behind it; two rates of 0 give 0.
+    The options are what the published code does instead:
+
+    zero_rule : a ratio is 0 if either group has none chosen or none left out. So a group whose positives are all found
+        scores 0, as does a constant classifier; nothing is undefined.
+    sp_as_coded : SP of p / (1 + p) instead of the selection rates p: the group's size takes the place of those left
+        out, also under the zero rule. Never below the true ratio.
+    rounded : each ratio, and then their mean, to 2 decimals.
+    """
+    choose(metric, FAIRNESS, "fairness metric")
+    if metric == "sp":
+        chosen = counts[..., 1].sum(-1)
+        pairs = [(chosen, counts.sum((-2, -1)) if sp_as_coded else counts[..., 0].sum(-1))]
+    else:
+        labels = (1,) if metric == "eo" else (1, 0)
+        pairs = [(counts[..., y, 1], counts[..., y, 0]) for y in labels]
+    ratios = []
+    for chosen, left in pairs:
+        ratio = _even(_ratio(chosen, chosen + left))
+        if zero_rule:
+            ratio = np.where(((chosen == 0) | (left == 0)).any(-1), 0.0, ratio)
+        ratios.append(_two_decimals(ratio) if rounded else ratio)
+    mean = np.sum(ratios, axis=0) / len(ratios)
+    return _two_decimals(mean) if rounded else mean
+
+
 def sp_ratio(counts: np.ndarray) -> np.ndarray:
     """Statistical parity as a ratio of selection rates, the smaller over the larger."""
-    return _even(selection_rate(counts))
+    return fairness(counts, "sp")
 
 
 def eo_ratio(counts: np.ndarray) -> np.ndarray:
     """Equal opportunity as a ratio of true positive rates, the smaller over the larger."""
-    return _even(true_positive_rate(counts))
+    return fairness(counts, "eo")
 
 
 def eqo_ratio(counts: np.ndarray) -> np.ndarray:
     """Equalised odds: the mean of the ratios of true and of false positive rates, each the smaller over the larger."""
-    return (_even(true_positive_rate(counts)) + _even(false_positive_rate(counts))) / 2
+    return fairness(counts, "eqo")
 
 
 def spread(values: np.ndarray) -> np.ndarray:
@@ -131,9 +177,10 @@ def interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float, flo
     return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
 
 
-MODEL = {
+MODEL: dict[str, Callable[..., np.ndarray]] = {
     "acc": accuracy, "balanced_acc": balanced_accuracy, "mcc": mcc, "eod": eod, "spd": spd, "di": di,
-    "sp": sp_ratio, "eo": eo_ratio, "eqo": eqo_ratio,
+    "sp": sp_ratio, "eo": eo_ratio, "eqo": eqo_ratio, "positive": positive_rate,
+    **{f"{metric}_code": partial(fairness, metric=metric, zero_rule=True, sp_as_coded=True) for metric in FAIRNESS},
 }  # fmt: skip
 CLIENTS = {"std_acc": spread, "var_acc": variance, "worst_acc": tail, "best_acc": lambda v: tail(v, best=True)}
 FEDERATION = ("acc", "eod", "spd", "std_acc")

@@ -1,4 +1,4 @@
-"""What the five papers ask of a federation, each in its own terms and on one screen: no method needs a special case."""
+"""What other papers ask of a federation, each in its own terms and on one screen: no method needs a special case."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from test_engine import federation
 
-from fairfl_lite import metrics
 from fairfl_lite.data import Partition, Table
 from fairfl_lite.federation import Federation, Local, State
 from fairfl_lite.methods import FedAvg
@@ -23,43 +22,6 @@ def table(n=300, d=4, seed=0):
 def toy(**options):
     rows = Partition.dirichlet(5.0, 4)
     return Federation.of(table(), rows, (0, 1), Local("sgd", 0.1, 0, 2, 10), validation=0.25, **options)
-
-
-@dataclass(frozen=True)
-class FairMomentum:
-    """FAIR-FATE's shape: some clients take part, the server scores their models on its validation rows, momentum."""
-
-    amount: float = 0.5
-    clients: int = 2
-    name: str = "fair momentum"
-
-    def start(self, fed):
-        return State(fed.start(), {"v": np.zeros_like(fed.start())})
-
-    def round(self, fed, state, t):
-        order = np.stack([rng.permutation(fed.clients) for rng in fed.rng("selection", t)])
-        who = order < self.clients
-        local = fed.train(state.params, t, who=who)
-        fairness = metrics.eo_ratio(fed.report(local, "validation", cross=True).sum(2))
-        server = metrics.eo_ratio(fed.report(state.params, "validation").sum(1))
-        fair = who & (fairness >= server[:, None])
-        weights = np.where(fair, fairness, 0) / np.maximum(np.where(fair, fairness, 0).sum(1, keepdims=True), 1e-12)
-        change = local - state.params[:, None]
-        v = 0.5 * state["v"] + 0.5 * (weights[..., None] * change).sum(1)
-        plain = fed.average(local, fed.sizes * who) - state.params
-        params = state.params + self.amount * v + (1 - self.amount) * plain
-        return State(params.astype(np.float32), {"v": v})
-
-
-def test_fair_momentum_without_fairness_is_partial_fedavg():
-    fed = toy()
-    out = fed.run(FairMomentum(amount=0.0), 3).state.params
-    params = fed.start()
-    for t in (1, 2, 3):
-        who = np.stack([rng.permutation(4) for rng in fed.rng("selection", t)]) < 2
-        params = fed.average(fed.train(params, t, who=who), fed.sizes * who)
-    np.testing.assert_allclose(out, params, atol=1e-6)
-    assert np.abs(fed.run(FairMomentum(), 3).state.params - out).max() > 1e-4
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ def test_against_fairlearn_and_scikit_learn(seed, n):
     close(abs(metrics.eod(c)), oracle.equal_opportunity_difference(y, p, **rate))
     close(abs(metrics.spd(c)), oracle.demographic_parity_difference(y, p, **rate))
     close(metrics.accuracy(c), accuracy_score(y, p))
+    close(metrics.positive_rate(c), oracle.selection_rate(y, p))
     close(metrics.balanced_accuracy(c), balanced_accuracy_score(y, p))
     close(metrics.mcc(c), matthews_corrcoef(y, p))
     f1 = [by_group(lambda u, v: f1_score(u, v, zero_division=np.nan), a, y, p, g) for g in (0, 1)]
@@ -79,6 +80,72 @@ def test_undefined_is_nan_and_zero_is_a_value():
     assert metrics.eo_ratio(counts) == 0.0  # both rates are 0: uninformative, not perfect
     assert np.isnan(metrics.spd(np.zeros((2, 2, 2), int)))
     assert np.isnan(metrics.accuracy(np.zeros((2, 2, 2), int)))
+
+
+def rates(p0, p1, n=1000):
+    """Counts of two groups of n rows, all of label 1, of which these shares are chosen."""
+    out = np.zeros((2, 2, 2), np.int64)
+    out[:, 1, 1] = round(p0 * n), round(p1 * n)
+    out[:, 1, 0] = n - out[:, 1, 1]
+    return out
+
+
+def test_sp_as_coded_by_hand():
+    dutch = rates(0.29, 0.63)  # selection rates of about those of FedAvg on Dutch
+    close(metrics.fairness(dutch, "sp"), 0.29 / 0.63)
+    close(metrics.fairness(dutch, "sp", sp_as_coded=True), (0.29 / 1.29) / (0.63 / 1.63))
+    assert metrics.fairness(dutch, "sp", rounded=True) == 0.46
+    assert metrics.fairness(dutch, "sp", sp_as_coded=True, rounded=True) == 0.58
+    close(metrics.MODEL["sp_code"](dutch), (0.29 / 1.29) / (0.63 / 1.63))
+    close(metrics.MODEL["positive"](dutch), 0.46)
+
+
+def test_the_zero_rule_by_hand():
+    all_found = rates(1.0, 1.0)  # TPR 1 in both groups: perfectly fair, and 0 as coded
+    assert metrics.fairness(all_found, "eo") == 1 and metrics.fairness(all_found, "eo", zero_rule=True) == 0
+    assert metrics.fairness(rates(0.8, 1.0), "eo", zero_rule=True) == 0  # FN = 0 in one group is enough
+    assert metrics.fairness(all_found, "sp", zero_rule=True) == 0  # true SP: a constant classifier
+    assert metrics.MODEL["sp_code"](all_found) == 1  # as coded, only "nobody chosen" is caught
+    for metric in metrics.FAIRNESS:
+        assert metrics.MODEL[f"{metric}_code"](rates(0.0, 0.0)) == 0
+        assert metrics.MODEL[f"{metric}_code"](np.zeros((2, 2, 2), int)) == 0
+    both = np.array([[[6, 4], [0, 10]], [[2, 8], [5, 5]]])  # TPR 1 and .5, FPR .4 and .8
+    close(metrics.fairness(both, "eqo"), (0.5 + 0.5) / 2)
+    close(metrics.fairness(both, "eqo", zero_rule=True), (0 + 0.5) / 2)  # each ratio by itself
+
+
+def test_each_ratio_is_turned_by_itself_and_rounded_as_python_rounds():
+    crossed = np.array([[[40, 60], [70, 30]], [[70, 30], [40, 60]]])  # FPR .6 and .3, TPR .3 and .6
+    close(metrics.fairness(crossed, "eqo"), 0.5)
+    odd = np.array([[[55, 45], [30, 70]], [[0, 100], [0, 100]]])  # ratios .45 and .70: their mean is just below .575
+    assert metrics.fairness(odd, "eqo", rounded=True) == round((0.45 + 0.70) / 2, 2) == 0.57
+    twice = np.array([[[560, 440], [554, 446]], [[0, 1000], [0, 1000]]])  # .440 and .446, of which the mean is .443
+    for stacked in (twice, twice[None]):
+        assert metrics.fairness(stacked, "eqo", rounded=True) == round((0.44 + 0.45) / 2, 2) == 0.45
+
+
+@settings(max_examples=200)
+@given(rows, st.integers(1, 20))
+def test_ratios_are_symmetric_in_the_groups_and_ordered(seed, high):
+    c = np.random.default_rng(seed).integers(0, high, (6, 2, 2, 2))
+    for metric in metrics.FAIRNESS:
+        for options in ({}, {"zero_rule": True}, {"sp_as_coded": True}, {"zero_rule": True, "sp_as_coded": True}):
+            value = metrics.fairness(c, metric, **options)
+            np.testing.assert_array_equal(value, metrics.fairness(c[:, ::-1], metric, **options))
+            assert ((value >= 0) & (value <= 1) | np.isnan(value)).all()
+            assert not ("zero_rule" in options and np.isnan(value).any())
+        true = metrics.MODEL[metric](c)
+        ruled = metrics.fairness(c, metric, zero_rule=True)
+        assert (ruled <= true + 1e-12)[~np.isnan(true)].all()
+        inside = (c > 0).all((-3, -2, -1))
+        close(ruled[inside], true[inside])
+    true, coded = metrics.MODEL["sp"](c), metrics.MODEL["sp_code"](c)
+    assert (coded >= true - 1e-12)[~np.isnan(true)].all()
+
+
+def test_unknown_fairness_metric_names_the_nearest():
+    with pytest.raises(FairFLError, match="did you mean 'eqo'"):
+        metrics.fairness(np.ones((2, 2, 2)), "eqodds")
 
 
 def test_statistics_over_clients():

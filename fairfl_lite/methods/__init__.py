@@ -1,7 +1,10 @@
 """One file per method, named as its paper names it."""
 
 from fairfl_lite.methods.debias import Debias
+from fairfl_lite.methods.fair_fate import FairFate
 from fairfl_lite.methods.fairfed import FairFed
 from fairfl_lite.methods.fedavg import FedAvg
+from fairfl_lite.methods.fedval import FedVal
+from fairfl_lite.methods.momentum import FedDemon, FedMom
 
-__all__ = ["Debias", "FairFed", "FedAvg"]
+__all__ = ["Debias", "FairFate", "FairFed", "FedAvg", "FedDemon", "FedMom", "FedVal"]

@@ -40,13 +40,14 @@ class Debias:
         place = np.stack([rng.permutation(fed.clients) for rng in fed.rng("debias")])
         return np.where(place < round(self.share * fed.clients), self.kind, self.rest)
 
-    def rows(self, fed: Federation) -> Shards:
-        """The rows that the clients train on."""
+    def rows(self, fed: Federation, who: np.ndarray | None = None) -> Shards:
+        """The rows that the clients train on; `who` [run, client] are those whose counts make the global weights (all)."""
         choices, shards = self.choices(fed), fed.shards["train"]
         reweighed = np.isin(choices, ("local", "global"))
         if reweighed.any():
             cells = shards.cells()
-            kinds = {"local": reweighing(cells), "global": reweighing(fed.sum(cells))[:, None]}
+            counted = cells if who is None else cells * who[..., None, None]
+            kinds = {"local": reweighing(cells), "global": reweighing(fed.sum(counted))[:, None]}
             weights = np.ones(cells.shape)
             for kind, table in kinds.items():
                 weights = np.where((choices == kind)[..., None, None], table, weights)

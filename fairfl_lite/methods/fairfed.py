@@ -42,6 +42,8 @@ class FairFed:
             )
 
     def start(self, fed: Federation) -> State:
+        if fed.participants:
+            raise FairFLError("FairFed needs every client in every round: make the federation with participants=0.")
         statistics = fed.sum(group_sizes(self.metric, fed.shards["train"].cells()))
         return State(fed.start(), {"rows": self.debias.rows(fed), "weights": fed.shares, "statistics": statistics})
 

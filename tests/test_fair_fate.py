@@ -1,0 +1,373 @@
+"""FAIR-FATE and its baselines by limit cases, rounds worked by hand and a second implementation."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_engine import federation
+
+from fairfl_lite.data import Partition, Table
+from fairfl_lite.errors import FairFLError
+from fairfl_lite.federation import Federation, Local, Shards, plain_sum, standardisation
+from fairfl_lite.methods import Debias, FairFate, FairFed, FedAvg, FedDemon, FedMom, FedVal
+from fairfl_lite.methods.fair_fate import AS_PUBLISHED
+from fairfl_lite.methods.momentum import decayed
+from fairfl_lite.metrics import FAIRNESS
+from fairfl_lite.models import Dense
+from fairfl_lite.secagg import SecAgg
+
+close = np.testing.assert_allclose
+METHODS = [FedAvg(), FedMom(), FedDemon(), FedVal("eo"), FairFate("eo"), FairFate.published("eqo")]
+
+
+def rows(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    a = (rng.random(n) < 0.6).astype(np.int8)
+    X = rng.normal(size=(n, 4)).astype(np.float32)
+    X[:, 0] += a
+    y = (X[:, 0] + X[:, 1] + rng.normal(size=n) > 0.7).astype(np.int8)
+    return Table("toy", X, y, a, ("u", "v", "w", "x"), "a", {}, "digest")
+
+
+def toy(seeds=(0, 1), sigma=0.5, participants=3, data=0, **options):
+    how = {"validation": 0.25, "minimum": 0, "central": True, **options}
+    partition = Partition.dirichlet(sigma, 6, over="sensitive+label")
+    local = Local("sgd", 0.1, 0, 2, 10)
+    return Federation.of(rows(seed=data), partition, seeds, local, participants=participants, **how)
+
+
+def scripted(local, scores, sizes=(10, 30, 60), who=(True, True, False)):
+    """A federation of one run and one parameter, 0 at first, whose answers are given: the clients' models, and the SP
+    of the models that the server scores (100 rows in either group, of a = 1 all chosen)."""
+    counts = np.zeros((1, len(scores), 1, 2, 2, 2), np.int64)
+    counts[0, :, 0, 0, 1, 1] = np.round(100 * np.array(scores))
+    counts[0, :, 0, 0, 1, 0] = 100 - counts[0, :, 0, 0, 1, 1]
+    counts[0, :, 0, 1, 1, 1] = 100
+
+    def report(models, on, *, cross):
+        assert models.shape == (1, len(scores), 1) and on == "validation" and cross
+        return counts
+
+    fed = SimpleNamespace(
+        seeds=(0,), sizes=np.array([sizes]), who=lambda t: np.array([who]), participants=sum(who), sum=plain_sum,
+        train=lambda params, t, who: np.float32(local)[None, :, None], report=report, model=SimpleNamespace(size=1),
+        start=lambda: np.zeros((1, 1), np.float32), shards={"validation": SimpleNamespace(sizes=np.array([[200]]))},
+    )  # fmt: skip
+    fed.average = lambda stacked, weights: Federation.average(fed, stacked, weights)
+    return fed
+
+
+def one_round(method, fed, t=1, **memory):
+    state = method.start(fed)
+    return method.round(fed, replace(state, memory={**state.memory, **memory}), t)
+
+
+def slow_round(method, fed, theta, v, t, r):
+    """Algorithm 1 for run r in scalars, from the server's model and momentum; shares training and draws with ours."""
+    lambda0, rho, cap, beta0 = (
+        float(np.broadcast_to(s, len(fed.seeds))[r]) for s in (method.lambda0, method.rho, method.cap, method.beta0)
+    )
+    shards, held = fed.shards["validation"], fed.shards["validation"].rows(r, 0)
+
+    def ratio(model, kept):
+        chosen, left = [0, 0], [0, 0]
+        for i in held:
+            x = (shards.X[i] - fed.shift[r]) * fed.scale[r]
+            if shards.y[i] in kept:
+                yes = sum(float(w) * float(u) for w, u in zip(model[:-1], x, strict=True)) + float(model[-1]) > 0
+                (chosen if yes else left)[shards.a[i]] += 1
+        if len(kept) == 2 and method.sp_as_coded:
+            left = [chosen[0] + left[0], chosen[1] + left[1]]
+        if method.zero_rule and 0 in chosen + left:
+            return 0.0
+        if 0 in (chosen[0] + left[0], chosen[1] + left[1]) or chosen == [0, 0]:
+            return 0.0
+        p = [chosen[s] / (chosen[s] + left[s]) for s in (0, 1)]
+        value = min(p) / max(p)
+        return round(value, 2) if method.rounded else value
+
+    def F(model):
+        kept = {"sp": [(0, 1)], "eo": [(1,)], "eqo": [(1,), (0,)]}[method.metric]
+        value = sum(ratio(model, k) for k in kept) / len(kept)
+        return round(value, 2) if method.rounded else value
+
+    K_t = [k for k in range(fed.clients) if fed.who(t)[r, k]]
+    start = np.zeros((len(fed.seeds), len(theta)), np.float32)
+    start[r] = theta
+    trained = fed.train(start, t)[r]
+    server, scores = F(theta), {k: F(trained[k]) for k in K_t}
+    measured = server, dict(scores)
+    if method.normalise:
+        low, high = min(server, *scores.values()), max(server, *scores.values())
+        server = (server - low) / (high - low) if high > low else 0.0
+        scores = {k: (s - low) / (high - low) if high > low else 0.0 for k, s in scores.items()}
+    K_fair = [k for k in K_t if (scores[k] > server if method.strict else scores[k] >= server)]
+    F_total, n = sum(scores[k] for k in K_fair), sum(fed.sizes[r, k] for k in K_t)
+    beta = beta0 * (1 - t / method.rounds) / ((1 - beta0) + beta0 * (1 - t / method.rounds))
+    lam = lambda0 * (1 + rho) ** t
+    lam = cap if lam > cap else lam
+    new_theta, new_v = [], []
+    for j in range(len(theta)):
+        step = {k: float(trained[k][j]) - float(theta[j]) for k in K_t}
+        alpha_F = sum(scores[k] / F_total * step[k] for k in K_fair) if F_total > 0 else 0.0
+        alpha_N = sum(fed.sizes[r, k] / n * step[k] for k in K_t) if n else 0.0
+        new_v.append(beta * v[j] + (1 - beta) * alpha_F)
+        used = new_v[j] / (1 - beta**t) if method.corrected else new_v[j]
+        new_theta.append(theta[j] + lam * used + (1 - lam) * alpha_N)
+    return new_theta, new_v, K_fair, measured
+
+
+flags = st.one_of(st.just({}), st.just(dict.fromkeys(AS_PUBLISHED, True)),
+                  st.fixed_dictionaries(dict.fromkeys(AS_PUBLISHED, st.booleans())))  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.1, 0.5, 50.0]), st.integers(0, 5), st.sampled_from(FAIRNESS), flags)
+def test_a_second_implementation_of_algorithm_1_in_scalars(seed, sigma, participants, metric, flags):
+    fed = toy((seed, seed + 1), sigma, participants, data=seed)
+    rng = np.random.default_rng(seed)
+    hyper = {name: rng.uniform(0, 0.99, 2) for name in ("lambda0", "rho", "cap", "beta0")}
+    method = FairFate(metric, **hyper, rounds=4, **flags)
+    state = method.start(fed)
+    for t in (1, 2, 3, 4):
+        before, state = state, method.round(fed, state, t)
+        for r in (0, 1):
+            theta, v, fair, (server, clients) = slow_round(method, fed, before.params[r], before["v"][r], t, r)
+            assert np.flatnonzero(state["fair"][r]).tolist() == fair
+            close(state["F"][r], server, atol=1e-12)
+            expected = [clients.get(k, np.nan) for k in range(fed.clients)]
+            close(state["F_clients"][r], expected, atol=1e-12)
+            close(state["v"][r], v, atol=1e-12)
+            close(state.params[r], theta, atol=1e-7, rtol=1e-7)
+
+
+@pytest.mark.parametrize("participants", [0, 2])
+@pytest.mark.parametrize("make", [FairFate, FairFate.published])
+def test_lambda_zero_is_fedavg_bit_for_bit(make, participants):
+    fed = toy(participants=participants)
+    fair = fed.run(make("eo", lambda0=0.0, rounds=4), 4).state.params
+    np.testing.assert_array_equal(fair, fed.run(FedAvg(), 4).state.params)
+
+
+def test_without_momentum_the_momentum_methods_are_fedavg():
+    fed = toy()
+    plain = fed.run(FedAvg(), 3).state.params
+    for method in (FedMom(0.0), FedDemon(0.0)):
+        np.testing.assert_array_equal(fed.run(method, 3).state.params, plain)
+
+
+def test_lambda_grows_to_its_cap_and_at_one_moves_by_v_alone():
+    fed = toy()
+    method = FairFate("eo", lambda0=0.5, rho=0.5, cap=1.0, rounds=5)
+    seen = fed.run(method, 5, remember=("lambda",)).memory["lambda"]
+    close(seen[0], [0.75, 1, 1, 1, 1])
+    close(fed.run(replace(method, cap=0.8), 3, remember=("lambda",)).memory["lambda"][0], [0.75, 0.8, 0.8])
+    state = method.start(fed)
+    for t in (1, 2, 3):
+        before, state = state.params, method.round(fed, state, t)
+    close(state.params, before + state["v"], atol=1e-7)
+
+
+def test_beta_decays_to_zero_in_the_last_round():
+    fed = toy()
+    seen = fed.run(FairFate("eo", beta0=0.8, rounds=4), 4, remember=("beta",)).memory["beta"]
+    close(seen[0], [0.75, 2 / 3, 0.5, 0.0])  # worked by hand from Eq. 8
+    close(decayed(np.array([0.9, 0.0]), 50, 100), [0.9 * 0.5 / (0.1 + 0.45), 0.0])
+    assert (np.diff([decayed(np.array(0.99), t, 100) for t in range(1, 101)]) < 0).all()
+    with pytest.raises(FairFLError, match="no round 5"):
+        fed.run(FairFate("eo", rounds=4), 5)
+
+
+def test_a_round_by_hand():
+    """n = 40 of the two who take part: alpha_N = (10 * 1 + 30 * 2) / 40 = 1.75; beta_1 = .8 * .5 / (.2 + .4) = 2/3."""
+    method = FairFate("sp", lambda0=0.1, rho=0.04, beta0=0.8, rounds=2)
+    one_fair = one_round(method, scripted([1, 2, 99], [0.5, 0.4, 0.8]))
+    close(one_fair["v"], [[2 / 3]])
+    close(one_fair.params, [[0.104 * 2 / 3 + 0.896 * 1.75]], rtol=1e-6)
+    assert one_fair["fair"].tolist() == [[False, True, False]] and one_fair["F"] == 0.5
+    np.testing.assert_array_equal(one_fair["F_clients"], [[0.4, 0.8, np.nan]])
+    both_fair = one_round(method, scripted([1, 2, 99], [0.3, 0.4, 0.8]))  # alpha_F = (.4 * 1 + .8 * 2) / 1.2 = 5/3
+    close(both_fair["v"], [[5 / 9]])
+    scaled = one_round(replace(method, normalise=True), scripted([1, 2, 99], [0.3, 0.4, 0.8]))  # weights .2 and 1
+    close(scaled["v"], [[(0.2 * 1 + 1 * 2) / 1.2 / 3]])
+    corrected = one_round(replace(method, corrected=True), scripted([1, 2, 99], [0.5, 0.4, 0.8]))
+    close(corrected["v"], [[2 / 3]])  # v itself is kept as it is
+    close(corrected.params, [[0.104 * 2 + 0.896 * 1.75]], rtol=1e-6)
+    close(one_round(replace(method, beta0=0.0), scripted([1, 2, 99], [0.5, 0.4, 0.8]))["v"], [[2.0]])  # v = alpha_F
+    last = one_round(method, scripted([1, 2, 99], [0.5, 0.4, 0.8]), t=2, v=np.array([[7.0]]))
+    close(last["v"], [[2.0]])  # beta_T = 0 forgets
+
+
+def test_without_a_fair_client_the_momentum_decays():
+    method = FairFate("sp", lambda0=0.5, rho=0.0, beta0=0.8, rounds=2)
+    state = one_round(method, scripted([1, 2, 99], [0.5, 0.4, 0.3]), v=np.array([[6.0]]))
+    assert not state["fair"].any()
+    close(state["v"], [[4.0]])
+    close(state.params, [[0.5 * 4 + 0.5 * 1.75]])
+
+
+def test_clients_as_fair_as_the_server_count_unless_strict_and_zero_scores_weigh_nothing():
+    method = FairFate("sp", beta0=0.0)
+    equal = scripted([1, 2, 99], [0.5, 0.5, 0.5])
+    close(one_round(method, equal)["v"], [[1.5]])
+    assert one_round(method, equal)["fair"].tolist() == [[True, True, False]]
+    for other in ({"strict": True}, {"normalise": True}):  # scaled, equal values are all 0
+        close(one_round(replace(method, **other), equal)["v"], [[0.0]])
+    zero = one_round(method, scripted([1, 2, 99], [0.0, 0.0, 0.0]), v=np.array([[6.0]]))
+    assert zero["fair"].tolist() == [[True, True, False]] and zero["v"] == 0 and np.isfinite(zero.params).all()
+    near = FairFate("sp", beta0=0.0, strict=True)
+    fine = scripted([1, 2, 99], [0.5, 0.5, 0.5])
+    counts = fine.report(np.zeros((1, 3, 1)), "validation", cross=True)
+    counts *= 10
+    counts[0, 2, 0, 0, 1] += [-1, 1]  # .501 against .5
+    close(one_round(near, fine)["v"], [[2.0]])
+    close(one_round(replace(near, rounded=True), fine)["v"], [[0.0]])
+
+
+def test_fedmom_and_feddemon_by_hand_for_two_rounds():
+    fed, alpha = toy(seeds=(3,)), {}
+
+    def update(theta, t):
+        who, local, n = fed.who(t)[0], fed.train(theta[None].astype(np.float32), t)[0].astype(float), fed.sizes[0]
+        return sum(n[k] * (local[k] - theta) for k in np.flatnonzero(who)) / n[who].sum()
+
+    theta = fed.start()[0].astype(float)
+    alpha[1] = update(theta, 1)
+    theta_1 = np.float32(theta + alpha[1])  # v_1 / (1 - beta_1) = alpha_1, whatever beta is
+    alpha[2] = update(theta_1, 2)
+    for method, step in (
+        (FedMom(0.5), (0.25 * alpha[1] + 0.5 * alpha[2]) / 0.75),
+        (FedDemon(0.8, rounds=4), 0.3 * alpha[1] + 0.6 * alpha[2]),  # beta .75, 2/3: v_2 = a_1/6 + a_2/3, over 1 - 4/9
+        (FedDemon(0.8, rounds=2), alpha[2]),
+    ):
+        state = fed.run(method, 1).state
+        close(state.params[0], theta_1, atol=1e-6)
+        close(fed.run(method, 2).state.params[0], theta_1 + step, atol=1e-5)
+
+
+def test_fedval_by_hand():
+    state = one_round(FedVal("sp", sp_as_coded=False, zero_rule=False), scripted([1, 2, 99], [0.4, 0.8]))
+    close(state.params, [[(0.401 * 1 + 0.801 * 2) / 1.202]], rtol=1e-6)
+    close(state["weights"], [[0.401, 0.801, 0]])
+    as_coded = one_round(FedVal("sp"), scripted([1, 2, 99], [0.4, 0.8]))  # .4/1.4 and .8/1.8 over 1/2, two decimals
+    close(as_coded["weights"], [[0.571, 0.891, 0]])
+    nobody = one_round(FedVal("eo"), scripted([1, 2, 99], [0.0, 0.0]))  # weights .001: the plain mean, not by data
+    close(nobody.params, [[1.5]], rtol=1e-6)
+
+
+def test_global_reweighing_counts_those_who_take_part():
+    cells = {0: [(0, 0)] * 3 + [(0, 1)], 1: [(1, 0)] * 2 + [(1, 1)] * 4, 2: [(0, 1)] * 5}
+    a, y = np.array([cell for k in cells for cell in cells[k]], np.int8).T
+    X = np.random.default_rng(0).normal(size=(15, 2)).astype(np.float32)
+    shards = Shards.of(X, y, a, [[np.arange(4), np.arange(4, 10), np.arange(10, 15)]])
+    fed = Federation({"train": shards}, Dense(2, 0), Local(), (0,), *standardisation(shards), participants=2)
+    first = Debias("global").rows(fed, np.array([[True, True, False]]))
+    close(first.weight[:10], [2 / 3] * 3 + [2] + [1.5] * 2 + [0.75] * 4, rtol=1e-6)  # 4 * 5 / (10 * 3), ...
+    others = Debias("global").rows(fed, np.array([[True, False, True]]))
+    close(others.weight[[0, 3, 10]], [1, 1, 1])  # one group alone: nothing to weigh
+    close(Debias("global").rows(fed).weight[[0, 3, 4, 6]], [9 * 5 / 45, 9 * 10 / 90, 6 * 5 / 30, 6 * 10 / 60])
+    method = FedAvg(Debias("global"))
+    state, seen = method.start(fed), set()
+    for t in range(1, 7):
+        before, state, who = state, method.round(fed, state, t), fed.who(t)
+        expected = Debias("global").rows(fed, who)
+        np.testing.assert_array_equal(state["rows"].weight, expected.weight)
+        local = fed.train(before.params, t, on=expected)
+        np.testing.assert_array_equal(state.params, fed.average(local, fed.sizes * who / (fed.sizes * who).sum()))
+        seen.add(tuple(who[0]))
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize("method", [*METHODS, FedAvg(Debias("local")), FedAvg(Debias("global"))], ids=lambda m: m.name)
+def test_who_does_not_take_part_does_not_count(method):
+    fed = toy(seeds=(5,), sigma=5.0)
+    train, who = fed.shards["train"], fed.who(1)[0]
+    absent = np.concatenate([train.rows(0, k) for k in np.flatnonzero(~who)])
+    y, a = train.y.copy(), train.a.copy()
+    y[absent], a[absent] = 1 - y[absent], 0
+    other = replace(fed, shards={**fed.shards, "train": replace(train, y=y, a=a)})
+    ours, same = fed.run(method, 1).state, other.run(method, 1).state
+    np.testing.assert_array_equal(ours.params, same.params)
+    assert np.abs(ours.params - fed.start()).max() > 1e-3
+    if "F_clients" in ours.memory:
+        np.testing.assert_array_equal(np.isnan(ours["F_clients"][0]), ~who)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
+def test_a_draw_without_rows_leaves_the_model(method):
+    fed = federation([0, 0, 30, 40], participants=2)
+    fed = replace(fed, shards={**fed.shards, "validation": fed.shards["train"]})
+    t = next(t for t in range(1, 100) if fed.who(t)[0, :2].all())
+    state = method.round(fed, method.start(fed), t)
+    np.testing.assert_array_equal(state.params, fed.start())
+
+
+def test_settings_as_runs_give_what_each_gives_alone():
+    fed, lambda0, beta0 = toy(seeds=(0, 1)), [0.1, 0.5, 0.9], [0.99, 0.8, 0.0]
+    many = fed.repeat(3)
+    for make in (FairFate, FairFate.published):
+        method = make("eqo", lambda0=np.repeat(lambda0, 2), beta0=np.repeat(beta0, 2), rho=0.05, rounds=4)
+        together = many.run(method, 4, remember=("F",))
+        for i in range(3):
+            alone = fed.run(make("eqo", lambda0=lambda0[i], beta0=beta0[i], rho=0.05, rounds=4), 4, remember=("F",))
+            np.testing.assert_array_equal(together.state.params[2 * i : 2 * i + 2], alone.state.params)
+            np.testing.assert_array_equal(together.memory["F"][2 * i : 2 * i + 2], alone.memory["F"])
+    for method, setting in ((FedMom, "beta"), (FedDemon, "beta0")):
+        together = many.run(method(**{setting: np.repeat(beta0, 2)}), 3).state.params
+        for i in range(3):
+            alone = fed.run(method(**{setting: beta0[i]}), 3).state.params
+            np.testing.assert_array_equal(together[2 * i : 2 * i + 2], alone)
+
+
+def test_validation_rows_may_stay_with_the_clients():
+    """Counts are pooled, so it is the same number whether the rows are at the server or not."""
+    fed = toy(sigma=5.0, minimum=1, central=False)
+    held = fed.shards["validation"]
+    whole = Shards.of(held.X, held.y, held.a, [[held.index[s[0] : s[-1]]] for s in held.start])
+    central = replace(fed, shards={**fed.shards, "validation": whole})
+    for method in (FairFate("eo"), FedVal("eo")):
+        np.testing.assert_array_equal(fed.run(method, 3).state.params, central.run(method, 3).state.params)
+
+
+@pytest.mark.parametrize("method", [FedAvg(), FedAvg(Debias("global")), FedMom(), FedDemon(rounds=3)])
+def test_partial_participation_goes_through_secure_aggregation(method):
+    fed = toy(seeds=(0,))
+    secure = replace(fed, aggregate=SecAgg(clients=6, dropouts=2))
+    close(secure.run(method, 3).state.params, fed.run(method, 3).state.params, atol=1e-6)
+
+
+def test_published_sets_the_six_flags_and_one_can_be_undone():
+    method = FairFate.published("eqo", beta0=0.8, strict=False)
+    assert [getattr(method, flag) for flag in AS_PUBLISHED] == [False, True, True, True, True, True]
+    assert (method.metric, method.beta0, method.name) == ("eqo", 0.8, "fair-fate")
+    assert not any(getattr(FairFate(), flag) for flag in AS_PUBLISHED)
+
+
+@pytest.mark.parametrize(("wrong", "said"), [
+    ({"lambda0": -0.1}, "lambda0 must be at least 0 and at most 1, not -0.1"), ({"lambda0": [0.1, 1.5]}, "not 1.5"),
+    ({"lambda0": float("nan")}, "not nan"), ({"rho": -0.01}, "rho must be at least 0, not"), ({"rho": np.inf}, "inf"),
+    ({"cap": 1.1}, "cap must be"), ({"cap": "0.9"}, "must be a number"), ({"beta0": 1.0}, "at least 0 and below 1"),
+    ({"rounds": 0}, "rounds must be"), ({"rounds": 2.5}, "rounds must be"), ({"metric": "eq"}, "did you mean 'eqo'"),
+])  # fmt: skip
+def test_impossible_settings_are_refused(wrong, said):
+    with pytest.raises(FairFLError, match=said):
+        FairFate(**wrong)
+
+
+def test_other_impossible_uses_are_refused():
+    for make in (lambda: FedMom(1.0), lambda: FedDemon(-0.1), lambda: FedDemon(rounds=0), lambda: FedVal("spd")):
+        with pytest.raises(FairFLError):
+            make()
+    fed = toy()
+    for method in (FairFate(rho=[0.1, 0.2, 0.3]), FedMom([0.9] * 3), FedDemon([0.9] * 3)):
+        with pytest.raises(FairFLError, match="has 3 values for 2 runs"):
+            fed.run(method, 1)
+    for method in (FairFate(), FedVal()):
+        for without in (federation([30, 40]), toy(validation=0.0)):
+            with pytest.raises(FairFLError, match="validation rows"):
+                without.run(method, 1)
+    with pytest.raises(FairFLError, match="every client in every round"):
+        fed.run(FairFed(), 1)
