@@ -1,11 +1,12 @@
 """Measured results: one tidy CSV per table or figure, and beside it a JSON that says where it came from.
 
 results/<paper>/<table>.csv holds key columns, then `seed`, `metric`, `value`; the .json the commit,
-parameters, data digests, versions and source digest that made it, and the sha256 of the CSV.
+parameters, data digests, versions and source digest that made it, and the sha256 of the CSV. A large CSV is gzipped.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -23,6 +24,7 @@ import fairfl_lite
 from fairfl_lite import data
 from fairfl_lite.errors import FairFLError
 
+LARGE = 500_000
 _PACKAGE = Path(fairfl_lite.__file__).parent
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)*")
 
@@ -48,12 +50,19 @@ def path(name: str) -> Path:
         raise FairFLError(
             f"{name!r} is not the name of a result; write it as paper/table, e.g. fairfed/table1."
         )
-    return root() / "results" / f"{name}.csv"
+    plain = root() / "results" / f"{name}.csv"
+    packed = plain.with_name(f"{plain.name}.gz")
+    return packed if packed.is_file() else plain
+
+
+def _about(target: Path) -> Path:
+    """The provenance beside a CSV."""
+    return target.with_name(target.name.removesuffix(".gz")).with_suffix(".json")
 
 
 def exists(name: str) -> bool:
     """Whether a result has been measured: its CSV and its provenance are both there."""
-    return path(name).is_file() and path(name).with_suffix(".json").is_file()
+    return path(name).is_file() and _about(path(name)).is_file()
 
 
 def load(name: str) -> pd.DataFrame:
@@ -64,7 +73,7 @@ def load(name: str) -> pd.DataFrame:
         raise FairFLError(
             f"{path(name)} was changed after it was measured: restore it from git or measure it again."
         )
-    return pd.read_csv(path(name))
+    return pd.read_csv(path(name), low_memory=False)
 
 
 def provenance(name: str) -> dict[str, Any]:
@@ -74,13 +83,13 @@ def provenance(name: str) -> dict[str, Any]:
             f"There is no result {name}: {path(name)} and its .json are needed; measure them first."
         )
     try:
-        made = json.loads(path(name).with_suffix(".json").read_text(encoding="utf-8"))
+        made = json.loads(_about(path(name)).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # not JSON, or not text at all
         raise FairFLError(
-            f"{path(name).with_suffix('.json')} is not readable: restore it from git."
+            f"{_about(path(name))} is not readable: restore it from git."
         ) from error
     if not isinstance(made, dict):
-        raise FairFLError(f"{path(name).with_suffix('.json')} is not a provenance: restore it from git.")
+        raise FairFLError(f"{_about(path(name))} is not a provenance: restore it from git.")
     return made
 
 
@@ -97,9 +106,10 @@ def save(
 
     Rows are sorted by every column but `value`, floats kept to ten digits, so the same numbers give the same
     bytes whatever order they were computed in. `datasets` defaults to the values of the column `dataset`.
+    From LARGE bytes on the CSV is gzipped.
     Each file is replaced in one step, the provenance last: `load` sees an interrupted save as a changed file.
     """
-    target = path(name)
+    path(name)
     keys = [column for column in frame.columns if column != "value"]
     if frame.empty:
         raise FairFLError(f"The result {name} has no rows: nothing was measured, so nothing is saved.")
@@ -114,6 +124,11 @@ def save(
     )
     if datasets is None:
         datasets = frame["dataset"].unique() if "dataset" in frame else ()
+    large = len(content) > LARGE
+    if large:
+        content = gzip.compress(content, mtime=0)
+    other = root() / "results" / f"{name}.csv"
+    target, other = (other.with_name(f"{other.name}.gz"), other) if large else (other, other.with_name(f"{other.name}.gz"))
     made = {
         "command": command,
         "parameters": dict(parameters),
@@ -127,8 +142,9 @@ def save(
     }
     target.parent.mkdir(parents=True, exist_ok=True)
     _replace(target, content)
+    other.unlink(missing_ok=True)
     _replace(
-        target.with_suffix(".json"),
+        _about(target),
         (json.dumps(made, indent=1, sort_keys=True, default=_plain) + "\n").encode(),
     )
     return target

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import tempfile
@@ -352,10 +353,10 @@ def _data(about: Mapping[str, Any]) -> dict[str, str]:
 
 def _results(folder: Path, patterns: Iterable[str]) -> dict[str, str]:
     """Digests of the result files a notebook reads; a pattern such as fairfed/* stands for all that match."""
-    there = _files(folder, ["*.csv", "*.json"])
+    there = _files(folder, ["*.csv", "*.csv.gz", "*.json"])
     found: dict[str, str] = {}
     for pattern in patterns:
-        matching = (name for name in there if fnmatch(name.rpartition(".")[0], pattern))
+        matching = (name for name in there if fnmatch(re.sub(r"\.(csv|csv\.gz|json)$", "", name), pattern))
         found |= {name: there[name] for name in matching} or {pattern: ABSENT}
     return found
 

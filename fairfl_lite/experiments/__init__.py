@@ -7,10 +7,10 @@ kept, so a run that was stopped goes on where it was and ends with the same resu
 from __future__ import annotations
 
 from fairfl_lite.data.table import choose
-from fairfl_lite.experiments import fairfed, fairfed_facts
+from fairfl_lite.experiments import fair_fate, fairfed, fairfed_facts
 from fairfl_lite.experiments.base import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {e.name: e for e in (*fairfed.EXPERIMENTS, *fairfed_facts.EXPERIMENTS)}
+EXPERIMENTS: dict[str, Experiment] = {e.name: e for paper in (fairfed, fairfed_facts, fair_fate) for e in paper.EXPERIMENTS}
 
 
 def names() -> list[str]:

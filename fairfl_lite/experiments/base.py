@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import itertools
 import json
 import os
 import time
@@ -19,6 +20,11 @@ from fairfl_lite import data, results
 from fairfl_lite.errors import FairFLError
 
 Cell = Mapping[str, Any]
+
+
+def grid(**levels: Sequence[Any]) -> list[Cell]:
+    """Every combination of the levels, the last varying fastest."""
+    return [dict(zip(levels, values, strict=True)) for values in itertools.product(*levels.values())]
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,8 @@ class Experiment:
             part = path.with_suffix(f".{os.getpid()}")
             measure().to_csv(part, index=False, float_format="%.17g")
             part.replace(path)
-        return pd.read_csv(path, keep_default_na=False, na_values=[""])
+        words = {name: str for name, value in cell.items() if isinstance(value, str)}  # a level "1.0" beside a level "rnd"
+        return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=words)
 
     @property
     def _takes_seeds(self) -> bool:

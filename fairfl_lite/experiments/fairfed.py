@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -12,7 +11,7 @@ import pandas as pd
 
 from fairfl_lite import data
 from fairfl_lite.data import Partition, Table
-from fairfl_lite.experiments.base import Experiment
+from fairfl_lite.experiments.base import Experiment, grid
 from fairfl_lite.federation import Federation, Local, Method
 from fairfl_lite.methods import Debias, FairFed, FedAvg
 
@@ -197,11 +196,6 @@ def _table2(frame: pd.DataFrame) -> pd.DataFrame:
 BETAS, ETAS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0), (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 FRACTIONS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 BOTH, ADULT, ACS, TILES = ("adult", "compas"), ("adult",), ("acsincome",), ("tiles-stand-in",)
-
-
-def grid(**levels: Sequence[Any]) -> list[dict[str, Any]]:
-    """Every combination of the levels, the last varying fastest."""
-    return [dict(zip(levels, values, strict=True)) for values in itertools.product(*levels.values())]
 
 
 LEVELS = grid(dataset=BOTH, alpha=ALPHAS)
