@@ -25,7 +25,7 @@ OURS = tuple(f"fair-fate-{metric}" for metric in FAIRNESS)
 VARIANTS = ("published", "printed")
 ROUNDS, SEEDS, WARM_UP = 100, 10, 5
 METRICS = ("acc", "sp", "eo", "eqo", "sp_code", "eo_code", "eqo_code", "positive", "balanced_acc", "mcc")
-SELECTING = ("acc", "sp_code", "eo_code", "eqo_code")
+SELECTING = ("acc", "sp", "eo", "eqo", "sp_code", "eo_code", "eqo_code", "balanced_acc")
 
 CLIENTS = {"compas": (10, 3), "adult": (15, 5), "law-school": (12, 4), "dutch": (20, 6)}  # clients, of them in a round
 LOCAL = Local("sgd", 0.01, 0.0, epochs=10, batch=10)
