@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from fairfl_lite import experiments, papers, results
 from fairfl_lite.errors import FairFLError, nearest
@@ -30,6 +31,8 @@ from fairfl_lite.ledger.verdicts import (
     no_gain_verdict,
     ordering_verdict,
     score,
+    sd_verdict,
+    share_verdict,
     similar_verdict,
     slopes,
     value_verdict,
@@ -81,10 +84,10 @@ class _Missing(Exception):
 
 @dataclass
 class Results:
-    """The results files, each read once per judging, and which of their rows have which value."""
+    """The results files, each read once per judging, and the parts of them that were asked for, by their selectors."""
 
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
-    masks: dict[tuple[str, str, str], np.ndarray] = field(default_factory=dict)
+    parts: dict[tuple[str, ...], pd.DataFrame] = field(default_factory=dict)
     found: dict[tuple[Any, ...], pd.DataFrame] = field(default_factory=dict)
 
     def frame(self, name: str) -> pd.DataFrame:
@@ -97,32 +100,45 @@ class Results:
     def rows(self, name: str, where: Mapping[str, Any]) -> pd.DataFrame:
         """The rows in which every named column has the given value, numbers compared as numbers."""
         frame = self.frame(name)
-        keep = np.ones(len(frame), dtype=bool)
-        for column, wanted in where.items():
+        for column in where:
             if column not in frame:
                 raise _Missing(f"results/{name}.csv has no column {column}", name)
-            key = (name, column, str(wanted))
-            if key not in self.masks:
-                self.masks[key] = _equal(frame[column], wanted)
-            keep &= self.masks[key]
-        if not keep.any():
+        # Column by column in the file's order: entries share their first selectors, and each part is cut out once.
+        key: tuple[str, ...] = (name,)
+        for column in (c for c in frame.columns if c in where):
+            key = (*key, column, str(where[column]))
+            if key not in self.parts:
+                self.parts[key] = frame[_equal(frame[column], where[column])]
+            frame = self.parts[key]
+        if frame.empty:
             raise _Missing(f"results/{name}.csv has no rows for {_words(where)}", name)
-        return frame[keep]
+        return frame
 
     def scores(self, name: str, where: Mapping[str, Any], sense: str, selection: str, over: Sequence[str] = ()) -> pd.DataFrame:
-        """One row per seed, one column per combination of `over`; seeds that lack one are left out."""
+        """One row per seed, one column per combination of `over`; seeds that lack one are left out.
+
+        In a wide file, one row per run and one column per metric, the metric names the column that is read.
+        """
         if "selection" in self.frame(name):
-            where = {**where, "selection": selection}
+            where = {"selection": selection, **where}
         key = (name, _words(where), sense, *over)
         if key not in self.found:
             self.found[key] = self._scores(name, where, sense, over)
         return self.found[key]
 
     def _scores(self, name: str, where: Mapping[str, Any], sense: str, over: Sequence[str]) -> pd.DataFrame:
-        rows = self.rows(name, where)[["seed", *over, "value"]]
-        if not over and rows["seed"].is_unique and rows["value"].notna().all():
-            return rows.assign(value=score(rows["value"], sense)).set_index("seed").sort_index()
-        rows = rows.assign(value=score(rows["value"], sense)).drop_duplicates()
+        column, frame = "value", self.frame(name)
+        if "metric" not in frame and "value" not in frame:
+            where = dict(where)
+            column = where.pop("metric")
+        for key in (*over, column):
+            if key not in frame:
+                raise _Missing(f"results/{name}.csv has no column {key}", name)
+        rows = self.rows(name, where)
+        if not over and rows["seed"].is_unique and rows[column].notna().all():
+            seeds = pd.Index(rows["seed"], name="seed")
+            return pd.DataFrame({"value": score(rows[column], sense).to_numpy()}, index=seeds).sort_index()
+        rows = rows[["seed", *over]].assign(value=score(rows[column], sense)).drop_duplicates()
         if rows.duplicated(["seed", *over]).any():
             raise FairFLError(f"results/{name}.csv has several values per seed for {_words(where)}: the card must select one.")
         wide = rows.pivot(index="seed", columns=list(over), values="value") if over else rows.set_index("seed")[["value"]]
@@ -138,17 +154,19 @@ class Results:
 
 @dataclass
 class Afresh(Results):
-    """The same, measured now and not read: of each experiment the cells that the entry selects, with all seeds."""
+    """The same, measured now and not read: of each experiment the cells that one of `needs` selects, with all seeds."""
 
-    select: Mapping[str, Any] = field(default_factory=dict)
+    needs: Sequence[Mapping[str, Any]] = ()
 
     def frame(self, name: str) -> pd.DataFrame:
         if name not in self.frames:
             experiment = experiments.get(name)
             settings = pd.DataFrame(list(experiment.cells))
             only: dict[str, Any] = {}
-            for key, wanted in self.select.items():
-                if key in settings and (same := _equal(settings[key], wanted)).any():
+            for key in (c for c in settings if self.needs and all(c in need for need in self.needs)):
+                values = [v for need in self.needs for v in (need[key] if isinstance(need[key], list) else [need[key]])]
+                same = np.any([_equal(settings[key], v) for v in values], axis=0)
+                if same.any():
                     only[key] = list(settings[key][same].unique())
             self.frames[name] = experiment.frame(**only)
         return self.frames[name]
@@ -174,6 +192,37 @@ def _paired(first: pd.DataFrame, second: pd.DataFrame) -> tuple[pd.DataFrame, pd
     return first.loc[seeds], second.loc[seeds]
 
 
+def _best(found: Sequence[pd.DataFrame], options: Sequence[Any]) -> pd.DataFrame:
+    """Column by column the option with the best mean, on the seeds that all options have; `attrs` names the last one."""
+    seeds = found[0].index
+    for frame in found[1:]:
+        seeds = seeds.intersection(frame.index)
+    if seeds.empty:
+        raise _Missing(f"{', '.join(map(str, options))} have no seed in common")
+    means = [frame.loc[seeds].mean() for frame in found]
+    chosen = {column: int(np.argmax([m[column] for m in means])) for column in found[0]}
+    best = pd.DataFrame({column: found[i].loc[seeds, column] for column, i in chosen.items()})
+    best.attrs["option"] = str(options[list(chosen.values())[-1]])
+    return best
+
+
+def _won(gain: Estimate) -> bool:
+    return gain.mean > 0
+
+
+def _sure(gain: Estimate) -> bool:
+    return gain.low > 0
+
+
+def _lost(gain: Estimate) -> bool:
+    return gain.high < 0
+
+
+def _selects(entry: Entry) -> bool:
+    """Whether an entry says itself on which data its settings are selected."""
+    return any("selection" in entry.spec.get(side, {}) for side in ("select", "better", "worse"))
+
+
 @dataclass(frozen=True)
 class Judge:
     """Measures one entry of a card; each method returns the fields of the Claim that it knows."""
@@ -185,13 +234,29 @@ class Judge:
         spec = entry.spec
         where = dict(spec.get("select", {})) | (dict(spec[side]) if side else {})
         if "metric" in spec:
-            where["metric"] = spec["metric"]
+            where.setdefault("metric", spec["metric"])
         name = where.pop("results", spec["results"])
-        if "mean_over" in spec:
-            return self.files.scores(name, where, sense, selection, spec["mean_over"]).mean(axis=1).to_frame("value")
-        return self.files.scores(name, where, sense, selection, over)
+        options = next((key for key, value in where.items() if isinstance(value, list)), None)
+        if options is None:
+            return self.series(entry, name, where, sense, selection, over)
+        found = [self.series(entry, name, {**where, options: value}, sense, selection, over) for value in where[options]]
+        return _best(found, where[options])
+
+    def series(
+        self, entry: Entry, name: str, where: Mapping[str, Any], sense: str, selection: str, over: Sequence[str]
+    ) -> pd.DataFrame:
+        """One row per seed, one column per level of `over`, each the mean over the entry's `mean_over`."""
+        means = entry.spec.get("mean_over", ())
+        wide = self.files.scores(name, where, sense, selection, [*over, *means])
+        if not means:
+            return wide
+        if not over:
+            return wide.mean(axis=1).to_frame("value")
+        return wide.T.groupby(level=list(over)).mean().T
 
     def sense(self, entry: Entry) -> str:
+        if "sense" in entry.spec:
+            return entry.spec["sense"]
         return self.card.metrics[entry.spec.get("metric") or entry.spec["select"]["metric"]]
 
     def value(self, entry: Entry, selection: str) -> dict[str, Any]:
@@ -201,6 +266,9 @@ class Judge:
             reference = self.card.entries[entry.spec["baseline"]]
             baseline = (reference.printed, self.side(reference, None, "larger", selection)["value"].mean())
         sense = self.sense(entry)
+        notes = [self.beside(entry, lambda other: self.side(other, None, "larger", selection)["value"].mean())]
+        if entry.printed == "?":
+            return _measured(ours) | {"note": notes[0]}
         verdict = value_verdict(
             entry.printed,
             ours,
@@ -208,10 +276,30 @@ class Judge:
             printed_seeds=self.card.printed_seeds,
             floor=self.card.floor,
             baseline=baseline,
+            printed_sd=entry.spec.get("sd"),
         )
         passed = verdict in ("exceeds", "reproduced")
         turned = sense == "closer" and passed and ours.mean * float(papers.number(entry.printed)) < 0
-        return _measured(ours) | {"verdict": verdict, "note": "the sign is the opposite" if turned else ""}
+        notes.append("the sign is the opposite" if turned else "")
+        return _measured(ours) | {"verdict": verdict, "note": "; ".join(filter(None, notes))}
+
+    def beside(self, entry: Entry, measure: Callable[[Entry], float]) -> str:
+        """The same number under other selectors, in the words of the entry; what was not measured is left out."""
+        notes = []
+        for words, change in entry.spec.get("beside", {}).items():
+            other = replace(entry, spec={**entry.spec, "select": {**entry.spec.get("select", {}), **change}})
+            try:
+                notes.append(f"{words} {measure(other):.3f}")
+            except _Missing:
+                continue
+        return "; ".join(notes)
+
+    def sd(self, entry: Entry, selection: str) -> dict[str, Any]:
+        ours = estimate(self.side(entry, None, "larger", selection)["value"])
+        found = {"measured": ours.sd, "low": ours.sd_low, "high": ours.sd_high, "seeds": ours.seeds}
+        if entry.printed == "?":
+            return found
+        return found | {"verdict": sd_verdict(entry.printed, ours, printed_seeds=self.card.printed_seeds)}
 
     def change(self, entry: Entry, selection: str) -> Estimate:
         start, end = _paired(self.side(entry, "from", "larger", selection), self.side(entry, "to", "larger", selection))
@@ -232,9 +320,42 @@ class Judge:
         ours = self.change(entry, selection)
         return _measured(ours) | {"verdict": at_most_verdict(entry.printed, ours)}
 
-    def gain(self, entry: Entry, sense: str, selection: str) -> Estimate:
+    def gains(self, entry: Entry, sense: str, selection: str) -> pd.Series:
+        """The gain of each seed that both sides have."""
         better, worse = _paired(self.side(entry, "better", sense, selection), self.side(entry, "worse", sense, selection))
-        return estimate(better["value"] - worse["value"])
+        return better["value"] - worse["value"]
+
+    def gain(self, entry: Entry, sense: str, selection: str) -> Estimate:
+        return estimate(self.gains(entry, sense, selection))
+
+    def named(self, entry: Entry) -> list[Entry]:
+        """The entries that a gain or a share is taken over."""
+        return [e for pattern in entry.spec["entries"] for e in self.card.matching(pattern)]
+
+    def advantage(self, entry: Entry, selection: str) -> dict[str, Any]:
+        """The rule `gain`: a printed gain, or with `entries` the mean of their gains on the seeds that all have."""
+        if "entries" in entry.spec:
+            parts = [self.gains(e, self.sense(e), selection) for e in self.named(entry)]
+            ours = estimate(pd.concat(parts, axis=1, join="inner").mean(axis=1))
+        else:
+            ours = self.gain(entry, self.sense(entry), selection)
+        verdict = improvement_verdict(
+            entry.printed, ours, sense="larger", printed_seeds=self.card.printed_seeds, floor=self.card.floor
+        )
+        return _measured(ours) | {"verdict": verdict}
+
+    def share(self, entry: Entry, selection: str) -> dict[str, Any]:
+        """The rule `share`: of the named orderings, those with a gain above 0; the interval counts the sure ones."""
+        ours = [self.gain(e, self.sense(e), selection) for e in self.named(entry)]
+        won, sure, lost = (sum(map(test, ours)) for test in (_won, _sure, _lost))
+        return {
+            "measured": won / len(ours),
+            "low": sure / len(ours),
+            "high": 1 - lost / len(ours),
+            "seeds": min(e.seeds for e in ours),
+            "verdict": share_verdict(entry.printed, Fraction(won, len(ours))),
+            "note": f"{won} of {len(ours)}, {sure} with the whole interval above 0, {lost} with the whole below",
+        }
 
     def slope(self, entry: Entry, sense: str, selection: str) -> Estimate:
         levels = [entry.spec["levels"]]
@@ -258,6 +379,11 @@ class Judge:
         if sense == "closer":
             other = measure(entry, "larger", selection)
             note = f"read as larger is better: {other.mean:.3f}, {verdict(other)}"
+        if entry.rule != "trend":
+            worse = self.side(entry, "worse", sense, selection).attrs.get("option", "")
+            best = f"the best of the others is {self.card.labels.get(worse, worse)}" if worse else ""
+            beside = self.beside(entry, lambda other: measure(other, sense, selection).mean)
+            note = "; ".join(filter(None, (note, best, beside)))
         return _measured(ours) | {"verdict": verdict(ours), "note": note}
 
     def arithmetic(self, entry: Entry, selection: str) -> dict[str, Any]:
@@ -268,6 +394,10 @@ class Judge:
             points = 100 * float(self.card.total(entry.spec["fall"][:1]) - self.card.total(entry.spec["fall"][1:]))
             note += f"; the rounding of the cells allows {100 * low:.1f}% to {100 * high:.1f}%"
             note += f"; as a difference {abs(points):.1f} points"
+        if "lead" in entry.spec and verdict != "holds":
+            allowed = float(papers.unit(entry.printed))  # half a unit of either cell, which have its last digit
+            low, high = 100 * (float(recomputed) - allowed), 100 * (float(recomputed) + allowed)
+            note += f"; the rounding of the cells allows {low:+.0f}% to {high:+.0f}%"
         return {"measured": float(recomputed), "verdict": verdict, "note": note}
 
     def rounding(self, fall: Sequence[str]) -> tuple[float, float]:
@@ -279,9 +409,10 @@ class Judge:
 
     def count(self, entry: Entry, selection: str) -> dict[str, Any]:
         measured = self.files.number(_file(entry), entry.spec["name"])
+        allowed = entry.spec.get("tolerance")
         return {
             "measured": measured,
-            "verdict": count_verdict(entry.printed, measured, entry.spec.get("tolerance")),
+            "verdict": count_verdict(entry.printed, measured, float(allowed) if allowed is not None else None),
         }
 
     def identity(self, entry: Entry, selection: str) -> dict[str, Any]:
@@ -290,6 +421,10 @@ class Judge:
         return {"measured": measured, "verdict": rule(measured, float(entry.spec["tolerance"]))}
 
     def draw(self, entry: Entry, selection: str) -> dict[str, Any]:
+        if "beta" in entry.spec:
+            law = stats.beta(*entry.spec["beta"])
+            low, high = map(float, law.interval(0.99))
+            return {"measured": float(law.median()), "low": low, "high": high, "verdict": draw_verdict(entry.printed, low, high)}
         row = self.files.rows(entry.spec["results"], entry.spec["select"]).iloc[0]
         low, high = float(row["low"]), float(row["high"])
         return {
@@ -304,8 +439,8 @@ class Judge:
         found: dict[str, Any] = {}
         notes = [spec.get("not_testable", ""), spec.get("note", "")]
         try:
-            if any(key in spec for key in ("results", "name")) or entry.rule == "arithmetic":
-                found = self.measure(entry, "paper")
+            if any(key in spec for key in ("results", "name", "entries", "beta")) or entry.rule == "arithmetic":
+                found = self.measure(entry, self.card.selection)
                 notes.append(found.pop("note", ""))
         except _Missing as missing:
             if "unless_measured" in spec:
@@ -335,6 +470,9 @@ class Judge:
             "value": self.value,
             "improvement": self.improvement,
             "at most": self.at_most,
+            "gain": self.advantage,
+            "share": self.share,
+            "sd": self.sd,
             "arithmetic": self.arithmetic,
             "ordering": self.compare,
             "similar": self.compare,
@@ -348,10 +486,11 @@ class Judge:
         return rules[entry.rule](entry, selection)
 
     def validation(self, entry: Entry) -> float:
-        if "results" not in entry.spec or entry.rule == "draw":
+        sources = self.named(entry) if "entries" in entry.spec else [entry]
+        if entry.rule == "draw" or not all("results" in e.spec for e in sources) or any(map(_selects, sources)):
             return NAN
         try:
-            if "selection" not in self.files.frame(entry.spec["results"]):
+            if any("selection" not in self.files.frame(e.spec["results"]) for e in sources):
                 return NAN
             return self.measure(entry, "validation")["measured"]
         except _Missing:
@@ -375,6 +514,10 @@ def _source(entry: Entry) -> str:
         return "printed cells"
     if "name" in spec:
         return f"results/{_file(entry)}.csv: {spec['name']}"
+    if "entries" in spec:
+        return f"entries {', '.join(spec['entries'])}"
+    if "beta" in spec:
+        return f"Beta({', '.join(map(str, spec['beta']))})"
     if "results" not in spec:
         return ""
     sides = [f"{side} {_words(spec[side])}" for side in ("better", "worse", "from", "to") if side in spec]
@@ -419,15 +562,21 @@ def remeasure(id: str) -> Claim:
     if not stored.source.startswith("results/"):
         raise FairFLError(f"Claim {id} is not judged by a measurement, so there is nothing to run again.")
     card = papers.load(stored.paper)
-    return Judge(card, Afresh(select=card.entries[id].spec.get("select", {}))).claim(card.entries[id])
+    return Judge(card, Afresh(needs=_needs(card, id.removesuffix(".sd")))).claim(card.entries[id])
+
+
+def _needs(card: Card, id: str) -> list[dict[str, Any]]:
+    """The selectors of all that an entry is judged by: itself or its two sides, and the baseline of its column."""
+    spec = card.entries[id].spec
+    select = dict(spec.get("select", {}))
+    needs = [select | spec[side] for side in ("better", "worse", "from", "to") if side in spec] or [select]
+    return needs + (_needs(card, spec["baseline"]) if spec.get("baseline") else [])
 
 
 def summary(paper: str | None = None) -> pd.DataFrame:
     """How many claims have which verdict, by paper, part (a table's name, or text) and kind."""
     frame = claims(paper)
-    tables = {
-        e: grid.where for name in papers.names() for grid in papers.load(name).grids.values() for line in grid.ids for e in line
-    }
+    tables = {e.id: e.where for name in papers.names() for e in papers.load(name).entries.values() if e.keys}
     frame["part"] = [tables.get(i, "text") for i in frame["id"]]
     counts = frame.groupby(["paper", "part", "kind", "verdict"]).size().unstack(fill_value=0)
     counts = counts[[v for v in SYMBOLS if v in counts]].rename_axis(columns=None)
@@ -445,7 +594,7 @@ def shown(c: Claim, value: float) -> str:
     """A number to three decimals; whole counts without, percentages as the paper prints them."""
     if value != value:
         return "-"
-    if c.printed.endswith("%") and c.kind in ("value", "arithmetic", "count"):
+    if c.printed.endswith("%") and c.kind in ("value", "arithmetic", "count", "draw"):
         return f"{100 * value:.1f}%"
     if float(value).is_integer() and (abs(value) >= 1 or c.kind in ("arithmetic", "count")):
         return f"{value:,.0f}" if "," in c.printed or abs(value) >= 10_000 else f"{value:.0f}"

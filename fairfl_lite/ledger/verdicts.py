@@ -42,6 +42,21 @@ class Estimate:
     def high(self) -> float:
         return self.mean + self.half_width(1 / self.seeds)
 
+    @property
+    def sd_low(self) -> float:
+        """Lower end of the 95% interval of the standard deviation, by chi-square."""
+        return self.sd_bound(0.975)
+
+    @property
+    def sd_high(self) -> float:
+        return self.sd_bound(0.025)
+
+    def sd_bound(self, quantile: float) -> float:
+        """sd sqrt((n - 1) / q), q the quantile of chi-square with n - 1 degrees of freedom; nan with one seed."""
+        if self.seeds < 2:
+            return NAN
+        return float(self.sd * np.sqrt((self.seeds - 1) / stats.chi2.ppf(quantile, self.seeds - 1)))
+
     def half_width(self, variance_factor: float) -> float:
         """t sd sqrt(variance_factor), t the 97.5% quantile with seeds - 1 degrees of freedom."""
         if self.seeds < 2:
@@ -86,14 +101,17 @@ def value_verdict(
     printed_seeds: int = 20,
     floor: float = 0.01,
     baseline: tuple[str, float] | None = None,
+    printed_sd: str | None = None,
 ) -> str:
     """The rule `value`: reproduced, exceeds, direction only, not reproduced; the first that fits.
 
+    Where the paper prints a standard deviation, the spread of its mean is taken from it (Welch), else from ours.
     `baseline` is the (printed, measured) FedAvg of the same column. Without it (the cell is FedAvg's own, or
     stands alone) the direction is the sign of the value, which only signed metrics (sense "closer") have.
     """
     p, u = float(papers.number(printed)), float(papers.unit(printed))
-    if _near(printed, ours, printed_seeds, floor):
+    spread = None if printed_sd is None else welch(ours, float(papers.number(printed_sd)), printed_seeds)
+    if _near(printed, ours, printed_seeds, floor, spread):
         return "reproduced"
     if _better(ours.mean, p, sense):
         return "exceeds"
@@ -103,6 +121,43 @@ def value_verdict(
     else:
         same = sense == "closer" and _sign(ours.mean, 0) == _sign(p, 0)
     return "direction only" if same else "not reproduced"
+
+
+def welch(ours: Estimate, sd: float, seeds: int) -> float:
+    """t sqrt(a + b), a = our sd^2 / n and b = sd^2 / seeds; t with Welch's degrees of freedom.
+
+    (a + b)^2 / (a^2 / (n - 1) + b^2 / (seeds - 1)); 0 when neither side spreads, nan with one seed of ours.
+    """
+    if ours.seeds < 2:
+        return NAN
+    a, b = ours.sd**2 / ours.seeds, sd**2 / seeds
+    if a + b == 0:
+        return 0.0
+    freedom = (a + b) ** 2 / (a**2 / (ours.seeds - 1) + b**2 / (seeds - 1))
+    return float(stats.t.ppf(0.975, freedom) * np.sqrt(a + b))
+
+
+def sd_verdict(printed: str, ours: Estimate, *, printed_seeds: int) -> str:
+    """The rule `sd`: our variance over the printed one lies inside the central 95% of F(n - 1, printed_seeds - 1).
+
+    The printed standard deviation may be half a unit smaller or larger than printed. One seed has none to judge.
+    """
+    if ours.seeds < 2:
+        return "not testable"
+    p, half = float(papers.number(printed)), float(papers.unit(printed)) / 2
+    low, high = np.sqrt(stats.f.ppf([0.025, 0.975], ours.seeds - 1, printed_seeds - 1))
+    inside = max(p - half, 0) * low - 1e-12 <= ours.sd <= (p + half) * high + 1e-12
+    return "reproduced" if inside else "not reproduced"
+
+
+def share_verdict(printed: str, share: Fraction) -> str:
+    """The rule `share`: the printed share, more than it, or like it more than half."""
+    p = papers.number(printed)
+    if arithmetic_verdict(printed, share)[0] == "holds":
+        return "reproduced"
+    if share > p:
+        return "exceeds"
+    return "direction only" if share > Fraction(1, 2) and p > Fraction(1, 2) else "not reproduced"
 
 
 def improvement_verdict(printed: str, ours: Estimate, *, sense: str, printed_seeds: int = 20, floor: float = 0.01) -> str:
@@ -178,9 +233,10 @@ def exists_verdict(shown: float, tolerance: float) -> str:
     return "holds" if abs(shown) > tolerance else "does not hold"
 
 
-def _near(printed: str, ours: Estimate, printed_seeds: int, floor: float) -> bool:
+def _near(printed: str, ours: Estimate, printed_seeds: int, floor: float, spread: float | None = None) -> bool:
     # Both numbers are means of seeds, so both spread; Python's max keeps the floor when the spread is nan.
-    spread = ours.half_width(1 / ours.seeds + 1 / printed_seeds)
+    if spread is None:
+        spread = ours.half_width(1 / ours.seeds + 1 / printed_seeds)
     allowed = max(floor, spread) + float(papers.unit(printed)) / 2
     return abs(ours.mean - float(papers.number(printed))) <= allowed + 1e-12
 

@@ -52,14 +52,17 @@ class View:
 
 
 def table(name: str) -> View:
-    """A table such as "fairfed.t1" in the paper's layout; each cell: printed number, ours, verdict."""
+    """A table such as "fairfed.t1" in the paper's layout; each cell: printed number, ours, verdict.
+
+    Where standard deviations are printed they follow the number, each with its own verdict.
+    """
     grids = {f"{card.paper}.{grid.id}": (card, grid) for card in map(papers.load, papers.names()) for grid in card.grids.values()}
     if name not in grids:
         near = nearest(name, grids, cutoff=0)
         raise FairFLError(f"There is no table {name!r}; the nearest is {near}.")
     card, grid = grids[name]
     judge = Judge(card, Results())
-    cells = [[judge.claim(card.entries[i]) for i in line] for line in grid.ids]
+    cells = [[_judged(judge, i) for i in line] for line in grid.ids]
 
     def label(value: str) -> str:
         return card.labels.get(value, value)
@@ -81,7 +84,8 @@ def table(name: str) -> View:
         index=[" ".join(r) for r in rows],
         columns=[" ".join(c) for c in columns],
     )
-    return _view(title, f"<thead>{head}</thead><tbody>{body}</tbody>", plain, [c for line in cells for c in line])
+    everything = [c for line in cells for cell in line for c in cell]
+    return _view(title, f"<thead>{head}</thead><tbody>{body}</tbody>", plain, everything)
 
 
 def listing(prefix: str) -> View:
@@ -95,8 +99,8 @@ def listing(prefix: str) -> View:
 
 def prose(paper: str) -> View:
     """Every claim of a paper that is not a cell of one of its tables."""
-    cells = {i for grid in papers.load(paper).grids.values() for line in grid.ids for i in line}
-    return _lines("Claims of the prose", [c for c in judged(paper) if c.id not in cells])
+    entries = papers.load(paper).entries
+    return _lines("Claims of the prose", [c for c in judged(paper) if not entries[c.id].keys])
 
 
 def only(paper: str, *verdicts: str) -> View:
@@ -142,17 +146,21 @@ def _view(title: str, rows: str, plain: pd.DataFrame, shown: Sequence[Claim]) ->
     return View(markup, f"{title}\n{plain.to_string()}\n{words}")
 
 
-def _cell(c: Claim) -> str:
-    hint = html.escape(f"{c.id}: {c.verdict}. {interval(c)} {c.note}".strip())
-    return (
-        f'<td class="{_css(c.verdict)}" title="{hint}">'
-        f'<span class="fairfl-printed">{html.escape(c.printed)}</span><br>'
-        f'<b>{shown(c, c.measured)}</b> <abbr title="{c.verdict}">{SYMBOLS[c.verdict]}</abbr></td>'
-    )
+def _judged(judge: Judge, id: str) -> list[Claim]:
+    """The claim of a cell, and behind it that of its standard deviation where one is printed."""
+    entries = judge.card.entries
+    return [judge.claim(entries[i]) for i in (id, f"{id}.sd") if i in entries]
 
 
-def _plain(c: Claim) -> str:
-    return f"{c.printed} {shown(c, c.measured)} {SYMBOLS[c.verdict]}"
+def _cell(cell: Sequence[Claim]) -> str:
+    hint = html.escape(" | ".join(f"{c.id}: {c.verdict}. {interval(c)} {c.note}".strip() for c in cell))
+    printed = " ±".join(html.escape(c.printed) for c in cell)
+    ours = " ±".join(f'<b>{shown(c, c.measured)}</b> <abbr title="{c.verdict}">{SYMBOLS[c.verdict]}</abbr>' for c in cell)
+    return f'<td class="{_css(cell[0].verdict)}" title="{hint}"><span class="fairfl-printed">{printed}</span><br>{ours}</td>'
+
+
+def _plain(cell: Sequence[Claim]) -> str:
+    return " ±".join(f"{c.printed} {shown(c, c.measured)} {SYMBOLS[c.verdict]}" for c in cell)
 
 
 def _groups(columns: Sequence[tuple[str, ...]], depth: int) -> list[tuple[str, int]]:

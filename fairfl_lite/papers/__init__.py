@@ -7,8 +7,8 @@ strings; `load` expands them, and the claims of the prose, to entries with an id
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cache
@@ -22,7 +22,7 @@ from fairfl_lite.errors import FairFLError
 FOLDER = Path(__file__).parent
 
 RULES: dict[str, tuple[str, ...]] = {
-    "value": ("value", "improvement", "at most"),
+    "value": ("value", "improvement", "at most", "gain", "share", "sd"),
     "ordering": ("ordering", "similar", "no gain"),
     "trend": ("trend",),
     "arithmetic": ("arithmetic",),
@@ -32,22 +32,26 @@ RULES: dict[str, tuple[str, ...]] = {
 }
 """The rules a kind of entry may be judged by; the first is the default."""
 
-_ARITHMETIC = ("sum", "over", "fall", "difference", "differ", "scale", "of")
+_ARITHMETIC = ("sum", "over", "fall", "difference", "differ", "scale", "of", "lead", "recomputed", "positive",
+               "same", "power")  # fmt: skip
 _COMMON = ("note", "not_testable", "unless_measured", "check")
-_SERIES = ("results", "select", "metric", "mean_over")
+_SERIES = ("results", "select", "metric", "mean_over", "beside")
 _FIELDS: dict[str, tuple[str, ...]] = {
-    "value": (*_SERIES, "baseline"),
+    "value": (*_SERIES, "baseline", "sd"),
+    "sd": _SERIES,
+    "gain": (*_SERIES, "better", "worse", "entries"),
+    "share": ("entries",),
     "improvement": (*_SERIES, "from", "to", "sense"),
     "at most": (*_SERIES, "from", "to"),
-    "ordering": (*_SERIES, "better", "worse"),
-    "similar": (*_SERIES, "better", "worse"),
-    "no gain": (*_SERIES, "better", "worse"),
+    "ordering": (*_SERIES, "better", "worse", "sense"),
+    "similar": (*_SERIES, "better", "worse", "sense"),
+    "no gain": (*_SERIES, "better", "worse", "sense"),
     "trend": (*_SERIES, "better", "worse", "levels", "toward"),
     "arithmetic": _ARITHMETIC,
     "identity": ("name", "tolerance"),
     "exists": ("name", "tolerance"),
     "count": ("name", "tolerance"),
-    "draw": ("results", "select"),
+    "draw": ("results", "select", "beta"),
 }
 _TABLE_FIELDS = {
     "where",
@@ -64,6 +68,8 @@ _TABLE_FIELDS = {
     "ignore",
     "baseline",
     "override",
+    "marks",
+    "beside",
     "note",
     "not_testable",
 }
@@ -81,6 +87,8 @@ _CARD_FIELDS = {
     "tables",
     "claims",
 }
+_OPTIONAL = {"selection": "paper"}
+"""Fields a card may leave out: `selection`, the word by which the results files call the paper's way of selecting."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,9 @@ class Entry:
     """One printed number or claim: where it stands, what it says, and how it is to be judged.
 
     `spec` holds what its rule needs (results file, selectors, formula, tolerance); `keys` the coordinates of
-    a table cell, e.g. {"dataset": "adult", "alpha": "0.1", "metric": "eod", "method": "fairfed"}.
+    a table cell, e.g. {"dataset": "adult", "alpha": "0.1", "metric": "eod", "method": "fairfed"}. A cell such as
+    0.60±0.04 is two entries: the value, and with ".sd" behind its id and the rule "sd" the standard deviation.
+    What our text of the paper does not let us read is printed as "?".
     """
 
     id: str
@@ -128,20 +138,26 @@ class Card:
     labels: Mapping[str, str]
     printed_seeds: int
     floor: float
+    selection: str
     command: str
     rules: Mapping[str, str]
     grids: Mapping[str, Grid]
     entries: Mapping[str, Entry]
 
     def cells(self, pattern: str) -> list[Entry]:
-        """The table cells whose id (without the paper's name) fits a shell pattern, in the card's order."""
+        """The table cells, standard deviations aside, whose id (without the paper's name) fits a shell pattern."""
+        return self._fitting(pattern, "cell", (e for e in self.entries.values() if e.keys and e.rule != "sd"))
+
+    def matching(self, pattern: str) -> list[Entry]:
+        """The entries of any kind whose id (without the paper's name) fits a shell pattern, in the card's order."""
+        return self._fitting(pattern, "entry", self.entries.values())
+
+    def _fitting(self, pattern: str, what: str, among: Iterable[Entry]) -> list[Entry]:
         prefix = f"{self.paper}."
-        found = [
-            e for e in self.entries.values() if e.keys and fnmatchcase(e.id.removeprefix(prefix), pattern)
-        ]
+        found = [e for e in among if fnmatchcase(e.id.removeprefix(prefix), pattern)]
         if not found:
             raise FairFLError(
-                f"The card {self.paper}.yml has no cell {pattern}: correct the formula that names it."
+                f"The card {self.paper}.yml has no {what} {pattern}: correct the formula that names it."
             )
         return found
 
@@ -150,8 +166,25 @@ class Card:
 
         sum [/ over]: sums of cells, "=50" being the number 50; fall [from, to]: 1 - |to| / |from|;
         difference {plus, minus}; differ {pattern: pattern}: in how many pairs two cells differ;
-        scale, of: their product.
+        scale, of: their product; lead {of, over}: the largest cell of the one less the largest of the other;
+        recomputed: the mean of what these arithmetic cells should be; positive: the share of cells above 0;
+        same {pattern: pattern}: the share of pairs equal in value and standard deviation, to the power `power`.
         """
+        if "lead" in spec:
+            return self.largest(spec["lead"]["of"]) - self.largest(spec["lead"]["over"])
+        if "recomputed" in spec:
+            parts = [self.recompute(e.spec) for pattern in spec["recomputed"] for e in self.cells(pattern)]
+            return sum(parts, Fraction(0)) / len(parts)
+        if "positive" in spec:
+            signs = [number(e.printed) > 0 for pattern in spec["positive"] for e in self.cells(pattern)]
+            return Fraction(sum(signs), len(signs))
+        if "same" in spec:
+            equal = [
+                (x.printed, x.spec.get("sd")) == (y.printed, y.spec.get("sd"))
+                for a, b in spec["same"].items()
+                for x, y in zip(self.cells(a), self.cells(b), strict=True)
+            ]
+            return Fraction(sum(equal), len(equal)) ** int(spec.get("power", 1))
         if "fall" in spec:
             start, end = (self.total([pattern]) for pattern in spec["fall"])
             return 1 - abs(end) / abs(start)
@@ -170,6 +203,10 @@ class Card:
             return number(str(spec["scale"])) * number(str(spec["of"]))
         return self.total(spec["sum"]) / (self.total(spec["over"]) if "over" in spec else 1)
 
+    def largest(self, patterns: Sequence[str]) -> Fraction:
+        """The largest of the cells that fit any of the patterns."""
+        return max(number(e.printed) for pattern in patterns for e in self.cells(pattern))
+
     def total(self, patterns: Sequence[str]) -> Fraction:
         """Sum of the cells that fit any of the patterns."""
         return sum(
@@ -186,7 +223,10 @@ class Card:
 def number(printed: str) -> Fraction:
     """A printed number, exactly: "-0.12", "32,561", "98.9%" (= 0.989)."""
     text = printed.replace(",", "").strip()
-    return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+    try:
+        return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+    except ValueError:
+        raise FairFLError(f"{printed!r} is not a printed number: correct the card.") from None
 
 
 def unit(printed: str) -> Fraction:
@@ -215,7 +255,7 @@ def parse(text: str) -> Card:
         raw = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise FairFLError(f"The card is not YAML: {' '.join(str(error).split())}.") from error
-    _known("card", raw, _CARD_FIELDS)
+    _known("card", raw, _CARD_FIELDS | set(_OPTIONAL))
     missing = _CARD_FIELDS - set(raw)
     if missing:
         raise FairFLError(f"The card lacks {', '.join(sorted(missing))}: add them.")
@@ -232,9 +272,8 @@ def parse(text: str) -> Card:
         grids[name] = grid
         for entry in cells:
             add(entry)
-    card = Card(
-        grids=grids, entries=entries, **{k: raw[k] for k in _CARD_FIELDS - {"tables", "claims", "notebooks"}}
-    )
+    given = {k: raw[k] for k in _CARD_FIELDS - {"tables", "claims", "notebooks"}}
+    card = Card(grids=grids, entries=entries, **given, **{k: raw.get(k, v) for k, v in _OPTIONAL.items()})
     for claim in raw["claims"]:
         for keys in _product(claim.get("each", {})):
             add(_claim(raw, card, _fill({k: v for k, v in claim.items() if k != "each"}, keys)))
@@ -244,8 +283,12 @@ def parse(text: str) -> Card:
 
 
 def _product(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, str]]:
+    """Every combination of the axes' values; a value that is itself a mapping stands for several keys at once."""
     for values in itertools.product(*axes.values()):
-        yield dict(zip(axes, map(str, values), strict=True))
+        keys: dict[str, Any] = {}
+        for name, value in zip(axes, values, strict=True):
+            keys |= value if isinstance(value, Mapping) else {name: value}
+        yield {key: str(value) for key, value in keys.items()}
 
 
 def _fill(value: Any, keys: Mapping[str, str]) -> Any:
@@ -273,8 +316,9 @@ def _expand_table(raw: Mapping[str, Any], name: str, table: Mapping[str, Any]) -
         line = []
         for column, cell in zip(columns, printed, strict=True):
             keys = {**dict(zip(row_keys, rows[-1], strict=True)), **column}
-            entries.append(_cell(raw, name, table, keys, cell))
-            line.append(entries[-1].id)
+            made = _cells(raw, name, table, keys, cell)
+            entries += made
+            line.append(made[0].id)
         ids.append(tuple(line))
     grid = Grid(
         name,
@@ -287,6 +331,29 @@ def _expand_table(raw: Mapping[str, Any], name: str, table: Mapping[str, Any]) -
         tuple(ids),
     )
     return grid, entries
+
+
+def _cells(
+    raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dict[str, str], cell: str
+) -> list[Entry]:
+    """The entry of a printed cell, and that of its standard deviation where it has one.
+
+    A cell may begin with one of the table's marks, which adds a note or the reason why it cannot be tested; the
+    mark "?" is that of a number which is printed but not legible to us, and stands in its place.
+    """
+    marks = table.get("marks", {})
+    mark = next((m for m in marks if m != "?" and cell.startswith(m)), "")
+    printed, _, sd = cell.removeprefix(mark).partition("±")
+    entry = _cell(raw, name, table, keys, printed)
+    spec = {**entry.spec, **_fill(marks.get(mark, {}), keys), **(marks["?"] if printed == "?" else {})}
+    if not sd:
+        return [replace(entry, spec=spec)]
+    spread = {k: entry.spec[k] for k in ("results", "select") if k in entry.spec}
+    spread |= marks["?"] if sd == "?" else {}
+    return [
+        replace(entry, spec=spec if sd == "?" else {**spec, "sd": sd}),
+        replace(entry, id=f"{entry.id}.sd", rule="sd", printed=sd, spec=spread, says=f"{entry.says}, ±"),
+    ]
 
 
 def _cell(
@@ -311,6 +378,8 @@ def _cell(
         spec = {k: table[k] for k in ("results", "note", "not_testable") if k in table}
         if "results" in table:
             spec["select"] = select
+        for key, choices in table.get("beside", {}).items():
+            spec["beside"] = spec.get("beside", {}) | choices.get(keys[key], {})
         if "baseline" in table:
             reference = keys | table["baseline"]
             spec["baseline"] = None if reference == keys else cell_id(reference)
@@ -341,6 +410,9 @@ def _claim(raw: Mapping[str, Any], card: Card, claim: dict[str, Any]) -> Entry:
     head = {k: claim.pop(k) for k in ("id", "where", "kind", "says")}
     notebook, printed, cells = _notebook(raw, claim), claim.pop("printed", ""), claim.pop("cells", None)
     claim.pop("notebook")
+    if "printed_of" in claim:
+        (source,) = card.matching(claim.pop("printed_of"))
+        printed = source.printed
     if cells and not printed:
         printed = " vs ".join(_printed_cell(card, cells, claim, side) for side in ("better", "worse"))
     return Entry(
@@ -364,7 +436,7 @@ def _printed_cell(card: Card, grid: str, claim: Mapping[str, Any], side: str) ->
         e.printed
         for line in card.grids[grid].ids
         for e in (card.entries[i] for i in line)
-        if all(str(e.spec["select"].get(k)) == v for k, v in wanted.items())
+        if all(str(e.spec.get("select", {}).get(k)) == v for k, v in wanted.items())
     ]
     if len(found) != 1:
         raise FairFLError(f"{len(found)} cells of {grid} fit {wanted}, one is needed: correct the card.")
@@ -399,6 +471,8 @@ def _check(card: Card, entry: Entry) -> None:
         )
     if entry.rule == "arithmetic":
         card.recompute(entry.spec)
+    for pattern in entry.spec.get("entries", ()):
+        card.matching(pattern)
     if (
         "check" in entry.spec
         and abs(card.recompute(entry.spec["check"]) - number(entry.printed)) > unit(entry.printed) / 2

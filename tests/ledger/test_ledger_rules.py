@@ -232,3 +232,75 @@ def test_draw_identity_and_existence() -> None:
     assert [ledger.draw_verdict("269", low, 300) for low in (269, 270)] == ["reproduced", "not reproduced"]
     assert [ledger.identity_verdict(e, 1e-9) for e in (0.0, -1e-9, 1e-8)] == ["holds", "holds", "does not hold"]
     assert [ledger.exists_verdict(e, 0.01) for e in (0.5, -0.5, 0.01)] == ["holds", "holds", "does not hold"]
+
+
+def test_welch_by_hand_and_against_scipy() -> None:
+    # equal spreads .04 and ten runs each: 18 degrees of freedom, t = 2.10092 from a printed table
+    assert ledger.welch(Estimate(0.5, 0.04, 10), 0.04, 10) == pytest.approx(2.10092 * 0.04 * np.sqrt(2 / 10), rel=1e-5)
+    # one side without spread leaves the other's nine: t = 2.26216
+    assert ledger.welch(Estimate(0.5, 0.0, 10), 0.04, 10) == pytest.approx(2.26216 * 0.04 / np.sqrt(10), rel=1e-5)
+    assert ledger.welch(exact(0.5), 0.0, 10) == 0
+    assert np.isnan(ledger.welch(Estimate(0.5, float("nan"), 1), 0.04, 10))
+    a, b = np.random.default_rng(0).normal(0, [[1], [3]], (2, 8))
+    theirs = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+    assert ledger.welch(estimate(a), float(b.std(ddof=1)), len(b)) == pytest.approx((theirs.high - theirs.low) / 2)
+
+
+@pytest.mark.parametrize(
+    ("mean", "verdict"),
+    # 2.10092 * .04 * sqrt(2 / 10) = .03758, and half a unit of the last digit
+    [(0.642, "reproduced"), (0.643, "exceeds"), (0.558, "reproduced"), (0.557, "not reproduced")],
+)
+def test_value_with_a_printed_standard_deviation(mean: float, verdict: str) -> None:
+    assert ledger.value_verdict("0.60", Estimate(mean, 0.04, 10), sense="larger", printed_seeds=10, printed_sd="0.04") == verdict
+
+
+def test_the_floor_holds_where_nothing_spreads() -> None:
+    for mean, verdict in ((0.815, "reproduced"), (0.814, "not reproduced")):
+        ours = exact(mean, 10)
+        assert ledger.value_verdict("0.83", ours, sense="larger", printed_seeds=10, printed_sd="0.00") == verdict
+
+
+@pytest.mark.parametrize(
+    ("printed", "sd", "verdict"),
+    # F(9, 9) has its 97.5% quantile at 4.02599, so sds may differ by a factor of 2.00649, and the print by .005
+    [
+        ("0.04", 0.0902, "reproduced"),  # .045 * 2.00649 = .09029
+        ("0.04", 0.0904, "not reproduced"),
+        ("0.04", 0.0175, "reproduced"),  # .035 / 2.00649 = .01744
+        ("0.04", 0.0174, "not reproduced"),
+        ("0.00", 0.0, "reproduced"),
+        ("0.00", 0.0101, "not reproduced"),  # .005 * 2.00649 = .01003
+        ("0.01", 0.0, "not reproduced"),
+    ],
+)
+def test_standard_deviations(printed: str, sd: float, verdict: str) -> None:
+    assert ledger.sd_verdict(printed, Estimate(0.5, sd, 10), printed_seeds=10) == verdict
+
+
+def test_one_seed_has_no_standard_deviation() -> None:
+    ours = estimate([0.5])
+    assert ledger.sd_verdict("0.04", ours, printed_seeds=10) == "not testable"
+    assert np.isnan(ours.sd_low) and np.isnan(ours.sd_high)
+
+
+def test_interval_of_a_standard_deviation() -> None:
+    # chi-square with 9 degrees of freedom: 2.70039 and 19.02277 from a printed table
+    ours = Estimate(0.5, 0.1, 10)
+    assert (ours.sd_low, ours.sd_high) == pytest.approx((0.1 * np.sqrt(9 / 19.02277), 0.1 * np.sqrt(9 / 2.70039)), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("printed", "won", "of", "verdict"),
+    [
+        ("78%", 7, 9, "reproduced"),  # 77.8, by rounding
+        ("88%", 8, 9, "reproduced"),  # 88.9, by truncation
+        ("78%", 8, 9, "exceeds"),
+        ("78%", 5, 9, "direction only"),
+        ("78%", 4, 9, "not reproduced"),
+        ("100%", 8, 9, "direction only"),
+        ("40%", 3, 9, "not reproduced"),
+    ],
+)
+def test_share(printed: str, won: int, of: int, verdict: str) -> None:
+    assert ledger.share_verdict(printed, Fraction(won, of)) == verdict
