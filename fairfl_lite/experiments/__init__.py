@@ -7,10 +7,11 @@ kept, so a run that was stopped goes on where it was and ends with the same resu
 from __future__ import annotations
 
 from fairfl_lite.data.table import choose
-from fairfl_lite.experiments import fair_fate, fairfed, fairfed_facts
+from fairfl_lite.experiments import fair_fate, fair_fate_facts, fairfed, fairfed_facts
 from fairfl_lite.experiments.base import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {e.name: e for paper in (fairfed, fairfed_facts, fair_fate) for e in paper.EXPERIMENTS}
+_ROOMS = (fairfed, fairfed_facts, fair_fate, fair_fate_facts)
+EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for room in _ROOMS for experiment in room.EXPERIMENTS}
 
 
 def names() -> list[str]:

@@ -27,6 +27,11 @@ def grid(**levels: Sequence[Any]) -> list[Cell]:
     return [dict(zip(levels, values, strict=True)) for values in itertools.product(*levels.values())]
 
 
+def named(facts: Mapping[str, float]) -> pd.DataFrame:
+    """A result of names and values."""
+    return pd.DataFrame({"name": list(facts), "value": [float(v) for v in facts.values()]})
+
+
 @dataclass(frozen=True)
 class Experiment:
     """`measure(**cell, seeds=...)` gives a tidy frame for one cell; `finish` turns all of them into the result.

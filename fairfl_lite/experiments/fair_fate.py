@@ -12,6 +12,7 @@ import pandas as pd
 from fairfl_lite import data, metrics, results
 from fairfl_lite.data import Partition, Table
 from fairfl_lite.data.table import choose
+from fairfl_lite.errors import FairFLError
 from fairfl_lite.experiments.base import Experiment, grid
 from fairfl_lite.federation import Federation, Local, Method
 from fairfl_lite.methods import Debias, FairFate, FedAvg, FedDemon, FedMom, FedVal
@@ -127,6 +128,9 @@ def choose_settings(runs: pd.DataFrame) -> pd.DataFrame:
         scores = [f"{prefix}{metric}" for metric in SELECTING]
         means = runs.groupby([*KEYS, *SETTING], dropna=False, sort=False)[scores].mean().reset_index()
         fedavg = means[means.method == "fedavg"].set_index(["dataset", "level"])[f"{prefix}acc"]
+        missing = set(means[["dataset", "level"]].itertuples(index=False, name=None)) - set(fedavg.index)
+        if missing:
+            raise FairFLError(f"Settings are chosen by comparison with FedAvg, which was not measured for {sorted(missing)}.")
         for (dataset, level, name, _), tried in means.groupby(KEYS, sort=False):
             accuracy = tried[f"{prefix}acc"]
             if name in OURS:
@@ -161,8 +165,8 @@ COUNTS = ("tp0", "fn0", "fp0", "tn0", "tp1", "fn1", "fp1", "tn1")
 
 def every_round(dataset: str, level: str, method: str, variant: str, seeds: Sequence[int]) -> pd.DataFrame:
     """Confusion counts of the test rows by group after every round, from which any metric can be read, for the setting
-    that the stored grid chooses on test."""
-    stored = choose_settings(results.load("fair-fate/grid"))
+    that was chosen on test in the stored grid."""
+    stored = results.load("fair-fate/chosen")
     one = stored[(stored.dataset == dataset) & (stored.level == level) & (stored.method == method)
                  & (stored.variant == variant) & (stored.selection == "test")]  # fmt: skip
     return trace(dataset, level, method, variant, one[SETTING].to_dict("records"), seeds)
@@ -185,6 +189,23 @@ def values(rounds: pd.DataFrame, metric: str) -> np.ndarray:
     return metrics.MODEL[choose(metric, metrics.MODEL, "metric named")](counts)
 
 
+READS = {"swing": "mean size of the change from a round to the next", "early": "mean of rounds 6 to 50",
+         "late": "mean of rounds 51 to 100"}  # fmt: skip
+
+
+def stability(rounds: pd.DataFrame) -> pd.DataFrame:
+    """How a run goes, from its rounds after the first WARM_UP: READS of every fairness metric and of accuracy, tidy."""
+    parts = []
+    for metric in SELECTING[:-1]:
+        lines = rounds.assign(value=np.nan_to_num(values(rounds, metric)))
+        curves = lines.pivot(index=[*KEYS, "seed"], columns="round", values="value").iloc[:, WARM_UP:]
+        half = ROUNDS // 2 - WARM_UP
+        read = {"swing": curves.diff(axis=1).abs().mean(axis=1), "early": curves.iloc[:, :half].mean(axis=1),
+                "late": curves.iloc[:, half:].mean(axis=1)}  # fmt: skip
+        parts += [column.rename("value").reset_index().assign(read=name, metric=metric) for name, column in read.items()]
+    return pd.concat(parts, ignore_index=True)[[*KEYS, "read", "seed", "metric", "value"]]
+
+
 FLAGS = ("strict", "normalise", "corrected", "zero_rule", "sp_as_coded", "rounded")
 ABLATED = grid(lambda0=(0.1, 0.5), rho=(0.05,), cap=(0.9,), beta0=(0.8, 0.99))
 
@@ -202,10 +223,16 @@ CHANGES = grid(method=OURS, base=VARIANTS, change=("none", *FLAGS))
 ABLATION = [{"dataset": dataset, "level": level, **cell} for dataset, level in
             (("compas", "0.5"), ("compas", "1.0"), ("compas", "rnd"), ("adult", "0.5")) for cell in CHANGES]  # fmt: skip
 
+
+def _published(dataset: str) -> list[Mapping[str, Any]]:
+    return [cell for cell in ROWS if cell["dataset"] == dataset and cell["variant"] == "published"]
+
+
 EXPERIMENTS = (
     Experiment("fair-fate/grid", row, ROWS, DATASETS, seeds=SEEDS),
     Experiment("fair-fate/chosen", row, ROWS, DATASETS, choose_settings, seeds=SEEDS),
     Experiment("fair-fate/table", row, ROWS, DATASETS, chosen_rows, seeds=SEEDS),
-    Experiment("fair-fate/rounds", every_round, ROWS, DATASETS, seeds=SEEDS),
+    *(Experiment(f"fair-fate/rounds-{name}", every_round, _published(name), (name,), seeds=SEEDS) for name in DATASETS),
+    Experiment("fair-fate/stability", every_round, _published("adult"), ("adult",), stability, seeds=SEEDS),
     Experiment("fair-fate/ablation", ablation, ABLATION, DATASETS[:2], seeds=SEEDS),
 )

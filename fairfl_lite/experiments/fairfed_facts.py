@@ -10,20 +10,16 @@ import pandas as pd
 
 from fairfl_lite import data, metrics, secagg
 from fairfl_lite.data import Partition, Table
-from fairfl_lite.experiments.base import Experiment
+from fairfl_lite.experiments.base import Experiment, named
 from fairfl_lite.federation import Federation, Local
 from fairfl_lite.methods import Debias, FairFed, FedAvg
 from fairfl_lite.methods.debias import reweighing
 from fairfl_lite.methods.fairfed import global_component, group_sizes
 
 
-def _named(facts: dict[str, float]) -> pd.DataFrame:
-    return pd.DataFrame({"name": list(facts), "value": [float(v) for v in facts.values()]})
-
-
 def counts(dataset: str) -> pd.DataFrame:
     """Counts and shares that the paper prints or that its tables imply, from the data themselves."""
-    return _named({"adult": _adult, "compas": _compas, "acsincome": _acsincome}[dataset]())
+    return named({"adult": _adult, "compas": _compas, "acsincome": _acsincome}[dataset]())
 
 
 def _adult() -> dict[str, float]:
@@ -67,7 +63,7 @@ def _acsincome() -> dict[str, float]:
 def identities(seeds: Sequence[int]) -> pd.DataFrame:
     """The largest error over all seeds when both sides of an identity are computed; a violation counts as its number."""
     errors = pd.DataFrame([_errors(seed) for seed in seeds]).max().to_dict()
-    return _named({**errors, "secagg.leak": leaked_bits(), "local_not_global": abs(local_but_not_global())})
+    return named({**errors, "secagg.leak": leaked_bits(), "local_not_global": abs(local_but_not_global())})
 
 
 def _errors(seed: int) -> dict[str, float]:
