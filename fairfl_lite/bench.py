@@ -73,16 +73,19 @@ def floor(fed: Federation) -> Callable[[], None]:
     return call
 
 
-def speed(workload: dict[str, Any], runs: int = 20, repeats: int = 5) -> dict[str, float]:
-    """Ratios for one workload, per run of the federation."""
+def speed(workload: dict[str, Any], runs: int = 20, settings: int = 36, repeats: int = 5) -> dict[str, float]:
+    """Ratios for one workload, per run of the federation; and for a grid, every run under `settings` different models."""
     fed = federation(**workload, runs=runs)
     single = replace(one_run(fed), engine="kernel")
     start = fed.start()
-    loop = one_run(fed)
+    loop, grid = one_run(fed), fed.repeat(settings)
+    noise = np.random.default_rng(0).normal(0, 0.01, (settings, 1, fed.model.size))
+    tried = (start + noise).reshape(-1, fed.model.size).astype(np.float32)
     times = alternate(
         {
             "loop": lambda: loop.train(start[:1], 1),
             "kernel": lambda: fed.train(start, 1),
+            "grid": lambda: grid.train(tried, 1),
             "alone": lambda: single.train(start[:1], 1),
             "floor": floor(fed),
             "report": lambda: fed.report(start),
@@ -92,10 +95,12 @@ def speed(workload: dict[str, Any], runs: int = 20, repeats: int = 5) -> dict[st
     rows = runs * int(fed.sizes[0].sum()) * fed.local.epochs
     return {
         "kernel over clients x seeds, against the loop": runs * times["loop"] / times["kernel"],
+        f"kernel over {settings} settings of those, against the loop": settings * runs * times["loop"] / times["grid"],
         "kernel on one run, against the loop": times["loop"] / times["alone"],
         "share of the full-batch floor": runs * times["floor"] / times["kernel"],
         "one evaluation, as a share of one round of training": times["report"] / times["kernel"],
         "million training rows a second": rows / times["kernel"] / 1e6,
+        f"million training rows a second, {settings} settings": settings * rows / times["grid"] / 1e6,
     }
 
 
