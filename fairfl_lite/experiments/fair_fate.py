@@ -194,9 +194,9 @@ READS = {"swing": "mean size of the change from a round to the next", "early": "
 
 
 def stability(rounds: pd.DataFrame) -> pd.DataFrame:
-    """How a run goes, from its rounds after the first WARM_UP: READS of every fairness metric and of accuracy, tidy."""
+    """How a run goes, from its rounds after the first WARM_UP: READS of every metric, tidy."""
     parts = []
-    for metric in SELECTING[:-1]:
+    for metric in METRICS:
         lines = rounds.assign(value=np.nan_to_num(values(rounds, metric)))
         curves = lines.pivot(index=[*KEYS, "seed"], columns="round", values="value").iloc[:, WARM_UP:]
         half = ROUNDS // 2 - WARM_UP
