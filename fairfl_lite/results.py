@@ -104,8 +104,8 @@ def save(
 ) -> Path:
     """Write a result and its provenance; returns the CSV's path.
 
-    Rows are sorted by every column but `value`, floats kept to ten digits, so the same numbers give the same
-    bytes whatever order they were computed in. `datasets` defaults to the values of the column `dataset`.
+    Rows are sorted by every column but `value`, floats kept to ten digits (five in a large one), so the same
+    numbers give the same bytes whatever order they were computed in. `datasets` defaults to the values of the column `dataset`.
     From LARGE bytes on the CSV is gzipped.
     Each file is replaced in one step, the provenance last: `load` sees an interrupted save as a changed file.
     """
@@ -117,16 +117,13 @@ def save(
         raise FairFLError(
             f"The result {name} has several values for the same {', '.join(keys)}: save each once."
         )
-    content = (
-        frame.sort_values(keys, kind="stable")
-        .to_csv(index=False, float_format="%.10g", lineterminator="\n")
-        .encode()
-    )
+    frame = frame.sort_values(keys, kind="stable")
+    content = _csv(frame, "%.10g")
     if datasets is None:
         datasets = frame["dataset"].unique() if "dataset" in frame else ()
     large = len(content) > LARGE
     if large:
-        content = gzip.compress(content, mtime=0)
+        content = gzip.compress(_csv(frame, "%.5g"), mtime=0)
     other = root() / "results" / f"{name}.csv"
     target, other = (other.with_name(f"{other.name}.gz"), other) if large else (other, other.with_name(f"{other.name}.gz"))
     made = {
@@ -148,6 +145,10 @@ def save(
         (json.dumps(made, indent=1, sort_keys=True, default=_plain) + "\n").encode(),
     )
     return target
+
+
+def _csv(frame: pd.DataFrame, digits: str) -> bytes:
+    return frame.to_csv(index=False, float_format=digits, lineterminator="\n").encode()
 
 
 def source_digest() -> str:

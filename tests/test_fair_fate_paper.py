@@ -147,13 +147,19 @@ def test_stored_results_agree_with_each_other():
     grid = results.load("fair-fate/grid")
     keys = ["dataset", "level", "method", "variant", "selection", "read", "seed", "metric"]
     table = results.load("fair-fate/table").set_index(keys)["value"].sort_index()
-    pd.testing.assert_series_equal(table, fair_fate.chosen_rows(grid).set_index(keys)["value"].sort_index(), rtol=1e-8)
+    chosen = results.load("fair-fate/chosen")
+    rebuilt = fair_fate.chosen_rows(grid, chosen).set_index(keys)["value"].sort_index()
+    pd.testing.assert_series_equal(table, rebuilt, rtol=1e-8)
+    again = fair_fate.choose_settings(grid)  # in large files numbers have five digits, so that two settings can tie
+    where = [*fair_fate.KEYS, "selection"]
+    same = again.set_index(where).fillna(-1).sort_index() == chosen.set_index(where).fillna(-1).sort_index()
+    assert same.all(axis=1).mean() > 0.99
     assert len(grid) == 10 * sum(len(fair_fate.settings(cell["method"])) for cell in fair_fate.ROWS)
     for dataset in fair_fate.DATASETS:
         rounds = results.load(f"fair-fate/rounds-{dataset}").query("round == 100")
         last = table.xs(("test", "last", "acc"), level=("selection", "read", "metric"))
         found = rounds.assign(acc=fair_fate.values(rounds, "acc")).set_index([*fair_fate.KEYS, "seed"])["acc"]
-        np.testing.assert_allclose(found, last.loc[found.index], atol=1e-8)
+        np.testing.assert_allclose(found, last.loc[found.index], atol=1e-5)  # large files keep five digits
 
 
 def test_stability_by_hand():

@@ -54,6 +54,21 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert all(len(line.rpartition(",")[2].lstrip("0.").replace(".", "")) <= 10 for line in lines[1:])
 
 
+def test_a_large_result_is_gzipped_and_a_small_one_is_not(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = save(frame())
+    monkeypatch.setattr(results, "LARGE", 10)
+    packed = save(frame())
+    assert packed.name == "table1.csv.gz" and not plain.exists() and save(frame()).read_bytes() == packed.read_bytes()
+    stored = results.load("fairfed/table1").sort_values(["alpha", "method", "seed"])["value"]
+    expected = frame().sort_values(["alpha", "method", "seed"])["value"]
+    np.testing.assert_allclose(stored, expected, rtol=1e-4)
+    packed.write_bytes(packed.read_bytes()[:-1])
+    with pytest.raises(FairFLError, match="was changed after it was measured"):
+        results.load("fairfed/table1")
+    monkeypatch.setattr(results, "LARGE", 10**6)
+    assert save(frame()).name == "table1.csv" and not packed.exists() and len(results.load("fairfed/table1")) == len(frame())
+
+
 def test_provenance() -> None:
     content = save(frame()).read_bytes()
     made = results.provenance("fairfed/table1")

@@ -117,8 +117,8 @@ def measure(dataset: str, level: str, name: str, variant: str, tried: Sequence[M
 
 
 def choose_settings(runs: pd.DataFrame) -> pd.DataFrame:
-    """One setting for each row and level, chosen twice by its mean over runs in the last round: on test rows, as footnote 6
-    admits, and on validation rows.
+    """One setting for each row and level, chosen twice by its mean over runs in the last round: on test rows, as we
+    read footnote 6, and on validation rows.
 
     FAIR-FATE: the largest F (as the code computes it) among settings whose accuracy is at most SACRIFICE below FedAvg's;
     if there is none, the most accurate. Momentum: the most accurate. Ties go to the first setting of the grid.
@@ -143,9 +143,9 @@ def choose_settings(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(picked)[[*KEYS, "selection", *SETTING]]
 
 
-def chosen_rows(runs: pd.DataFrame) -> pd.DataFrame:
+def chosen_rows(runs: pd.DataFrame, chosen: pd.DataFrame | None = None) -> pd.DataFrame:
     """Tables 1 and 2: the runs of the chosen settings, tidy, in the last round and as means over rounds."""
-    kept = _matching(runs, choose_settings(runs))
+    kept = _matching(runs, choose_settings(runs) if chosen is None else chosen)
     parts = []
     for read, suffix in (("last", ""), ("mean", "_mean")):
         wide = kept[[*KEYS, "selection", "seed"]].assign(read=read)
