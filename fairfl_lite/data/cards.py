@@ -224,7 +224,8 @@ DUTCH = Card(
     ),
     limits=(
         "Only 18,438 of the 60,420 rows differ from each other, so most test rows have a twin among the training rows.",
-        "Rows that agree in all features differ in the label: no model can be right in more than 88.2 percent of them.",
+        "Many rows agree in all features and differ in the label, so no model can be right in more than 88.2 percent of"
+        " all rows.",
         "With the middle occupations left out the task is easier than life, and its base rate is not the country's.",
         "The sample comes with weights. They are not in the file, so shares are not those of the population.",
         "Household, activity and status are codes of classifications; as numbers their order means little.",
