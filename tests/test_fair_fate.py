@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_engine import federation
+from toy import rows
 
-from fairfl_lite.data import Partition, Table
+from fairfl_lite.data import Partition
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import Federation, Local, Shards, plain_sum, standardisation
 from fairfl_lite.methods import Debias, FairFate, FairFed, FedAvg, FedDemon, FedMom, FedVal
@@ -21,15 +22,6 @@ from fairfl_lite.secagg import SecAgg
 
 close = np.testing.assert_allclose
 METHODS = [FedAvg(), FedMom(), FedDemon(), FedVal("eo"), FairFate("eo"), FairFate.published("eqo")]
-
-
-def rows(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    a = (rng.random(n) < 0.6).astype(np.int8)
-    X = rng.normal(size=(n, 4)).astype(np.float32)
-    X[:, 0] += a
-    y = (X[:, 0] + X[:, 1] + rng.normal(size=n) > 0.7).astype(np.int8)
-    return Table("toy", X, y, a, ("u", "v", "w", "x"), "a", {}, "digest")
 
 
 def toy(seeds=(0, 1), sigma=0.5, participants=3, data=0, **options):

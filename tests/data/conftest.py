@@ -31,3 +31,12 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("FAIRFL_CACHE", str(cache))
     monkeypatch.setattr(sources, "pip_download", offline)
     yield cache
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare: Path) -> Path:
+    """An empty local folder, and nothing else, to find files in."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    monkeypatch.setenv("FAIRFL_DATA", str(mine))
+    return mine

@@ -27,13 +27,6 @@ SMALL = {"law-school": (law_school, LAW), "dutch": (dutch, DUTCH)}
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, bare):
-    monkeypatch.setenv("FAIRFL_DATA", str(tmp_path / "mine"))
-    (tmp_path / "mine").mkdir()
-    return tmp_path / "mine"
-
-
-@pytest.fixture
 def small(folder, monkeypatch):
     """`small(name)` puts a small file of the format into the local folder and registers its sha256 instead."""
 

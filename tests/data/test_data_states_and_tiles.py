@@ -20,13 +20,6 @@ SURVEY = {
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, bare):
-    monkeypatch.setenv("FAIRFL_DATA", str(tmp_path / "mine"))
-    (tmp_path / "mine").mkdir()
-    return tmp_path / "mine"
-
-
-@pytest.fixture
 def survey(folder):
     """Two states as folktables stores them; half of Wyoming's rows fail one condition of the filter each."""
     kept = [{}, {"AGEP": 17}, {"PINCP": 101}, {"WKHP": 1}, {"PWGTP": 1}, {"PINCP": 50_000}, {"PINCP": 50_001}]
