@@ -1,4 +1,4 @@
-"""The command line: `fairfl data|run|build|references|claims|bench|paper`.
+"""The command line: `fairfl data|run|build|references|claims|bench|paper|models`.
 
 Exit codes: 0 done, 1 something ran and failed, 2 the request itself could not be met.
 """
@@ -90,6 +90,9 @@ def parser() -> argparse.ArgumentParser:
 
     paper = command("paper", do_paper, "measure the results at the papers' own scale, into results/")
     paper.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
+
+    models = command("models", do_models, "train the sets of models that RankFF chooses from, going on where it was stopped")
+    models.add_argument("names", nargs="*", metavar="NAME", help="sets, those of MNIST if none is named")
     return top
 
 
@@ -111,13 +114,13 @@ def do_data(args: argparse.Namespace) -> int:
 
 
 def _fetch(names: Sequence[str], must: bool) -> int:
-    """Fetch each dataset; without `must`, one that its owners do not give away is only reported."""
+    """Fetch each dataset; without `must`, one that is large or that its owners do not give away is only reported."""
     from fairfl_lite import data
 
     failed = False
     for name in names:
         try:
-            data.fetch(name)
+            data.fetch(name, large=must)
             print(f"{name}: here")
         except FairFLError as error:
             failed = True
@@ -196,6 +199,16 @@ def do_bench(args: argparse.Namespace) -> int:
     from fairfl_lite import bench
 
     bench.main(json=args.json)
+    return 0
+
+
+def do_models(args: argparse.Namespace) -> int:
+    from fairfl_lite.experiments import model_sets
+
+    for name in args.names or [name for name in model_sets.PAPER if name.startswith("mnist")]:
+        chosen = model_sets.get(name)
+        trained = chosen.train()
+        print(f"{name}: {len(trained)} models of {trained.shape[1]:,} parameters in {chosen.folder}")
     return 0
 
 

