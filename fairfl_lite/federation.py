@@ -83,6 +83,11 @@ class Shards:
     def rows(self, run: int, client: int) -> np.ndarray:
         return self.index[self.start[run, client] : self.start[run, client + 1]]
 
+    def head(self, most: int) -> Shards:
+        """The first `most` rows of each client."""
+        kept = [[self.rows(r, k)[:most] for k in range(self.sizes.shape[1])] for r in range(len(self.start))]
+        return Shards.of(self.X, self.y, self.a, kept)
+
     def cells(self) -> np.ndarray:
         """Row counts by group and label, [run, client, a, y]."""
         out = np.zeros((*self.sizes.shape, 2, 2), np.int64)
@@ -290,6 +295,16 @@ class Federation:
                 X, y, _, weight = self._rows(shards, r, start[i], stop[i])
                 out[i] = reference.gradient(self.model, X, y, weight, theta[model[i]])
         return out.reshape(runs, clients, -1)
+
+    def slopes(self, params: np.ndarray, t: int = 0, batch: int = 0, on: Part = "train") -> tuple[np.ndarray, np.ndarray]:
+        """Each client's mean log loss [run, client] and its gradient [run, client, P], over all of its rows.
+
+        t and batch are for federations that can draw `batch` rows for round t; here batch is 0.
+        """
+        if batch:
+            raise FairFLError(f"A federation over a table takes slopes over all rows: set batch=0, not {batch}.")
+        shards = self.shards[on]
+        return self.losses(params, on), self.gradients(params, on=shards) / shards.sizes[..., None]
 
     def sum(self, messages: np.ndarray) -> np.ndarray:
         """What the server learns from one message per client: their sum, [run, client, ...] -> [run, ...]."""

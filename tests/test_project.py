@@ -28,6 +28,7 @@ ORDER = [
     "kernels",
     "reference",
     "federation",
+    "vision",
     "methods",
     "secagg",
     "theory",

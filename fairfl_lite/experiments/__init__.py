@@ -7,10 +7,10 @@ kept, so a run that was stopped goes on where it was and ends with the same resu
 from __future__ import annotations
 
 from fairfl_lite.data.table import choose
-from fairfl_lite.experiments import fair_fate, fair_fate_facts, fairfed, fairfed_facts
+from fairfl_lite.experiments import fair_fate, fair_fate_facts, fairfed, fairfed_facts, rankff, rankff_theory
 from fairfl_lite.experiments.base import Experiment
 
-_ROOMS = (fairfed, fairfed_facts, fair_fate, fair_fate_facts)
+_ROOMS = (fairfed, fairfed_facts, fair_fate, fair_fate_facts, rankff, rankff_theory)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for room in _ROOMS for experiment in room.EXPERIMENTS}
 
 

@@ -6,9 +6,12 @@ import hashlib
 import inspect
 import itertools
 import json
+import multiprocessing
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +40,7 @@ class Experiment:
     """`measure(**cell, seeds=...)` gives a tidy frame for one cell; `finish` turns all of them into the result.
 
     name : where the result is kept, e.g. "fairfed/table1". cells : settings at the paper's scale. data : datasets used.
+    workers : processes for a run that keeps its cells; kernels use all cores by themselves, convolutions do not.
     """
 
     name: str
@@ -45,6 +49,7 @@ class Experiment:
     data: tuple[str, ...] = ()
     finish: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
     seeds: int = 20
+    workers: int = 1
 
     def frame(self, seeds: int | None = None, keep: Path | None = None, **only: Any) -> pd.DataFrame:
         """The result with `seeds` seeds, for the cells whose settings are among `only` (e.g. dataset=["compas"]).
@@ -54,9 +59,10 @@ class Experiment:
         seeds = self.seeds if seeds is None else seeds
         if seeds < 1:
             raise FairFLError(f"Experiment {self.name} needs at least one seed, not {seeds}.")
-        frames, chosen = [], self.select(**only)
-        for cell in tqdm(chosen, desc=self.name, disable=keep is None):
-            frames.append(self._cell(dict(cell), seeds, keep))
+        chosen = [dict(cell) for cell in self.select(**only)]
+        jobs = [Job(self.measure, cell, seeds, self.data, keep) for cell in chosen]
+        with each(Job.frame, jobs, self.workers if keep else 1) as done:
+            frames = list(tqdm(done, total=len(jobs), desc=self.name, disable=keep is None))
         return self.finish(pd.concat(frames, ignore_index=True))
 
     def select(self, **only: Any) -> list[Cell]:
@@ -78,21 +84,52 @@ class Experiment:
                      seconds=time.monotonic() - began, command=f"fairfl paper {self.name}",
                      datasets=self.data)  # fmt: skip
 
-    def _cell(self, cell: dict[str, Any], seeds: int, keep: Path | None) -> pd.DataFrame:
-        measure = lambda: self.measure(**cell, **({"seeds": range(seeds)} if self._takes_seeds else {}))  # noqa: E731
-        if keep is None:
-            return measure()
-        parts = [results.source_digest(), *map(data.digest, self.data), self.measure.__qualname__, cell, seeds]
+
+@dataclass(frozen=True)
+class Job:
+    """One cell to be measured, or found under `keep` when it was measured before."""
+
+    measure: Callable[..., pd.DataFrame]
+    cell: dict[str, Any]
+    seeds: int
+    data: tuple[str, ...]
+    keep: Path | None
+
+    def frame(self) -> pd.DataFrame:
+        if self.keep is None:
+            return self._measured()
+        parts = [results.source_digest(), *map(data.digest, self.data), self.measure.__qualname__, self.cell, self.seeds]
         key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
-        path = keep / f"{key}.csv"
+        path = self.keep / f"{key}.csv"
         if not path.exists():
-            keep.mkdir(parents=True, exist_ok=True)
+            self.keep.mkdir(parents=True, exist_ok=True)
             part = path.with_suffix(f".{os.getpid()}")
-            measure().to_csv(part, index=False, float_format="%.17g")
+            self._measured().to_csv(part, index=False, float_format="%.17g")
             part.replace(path)
-        words = {name: str for name, value in cell.items() if isinstance(value, str)}  # a level "1.0" beside a level "rnd"
+        words = {name: str for name, value in self.cell.items() if isinstance(value, str)}  # a level "1.0" beside a level "rnd"
         return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=words)
 
-    @property
-    def _takes_seeds(self) -> bool:
-        return "seeds" in inspect.signature(self.measure).parameters
+    def _measured(self) -> pd.DataFrame:
+        takes_seeds = "seeds" in inspect.signature(self.measure).parameters
+        return self.measure(**self.cell, **({"seeds": range(self.seeds)} if takes_seeds else {}))
+
+
+@contextmanager
+def each(work: Callable[[Any], Any], tasks: Sequence[Any], workers: int) -> Iterator[Iterator[Any]]:
+    """work(task) for every task, in order, in `workers` processes of one thread each (1: in this one)."""
+    if workers <= 1 or len(tasks) <= 1:
+        yield map(work, tasks)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(tasks)), context, _one_thread) as pool:
+        try:
+            yield pool.map(work, tasks)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)

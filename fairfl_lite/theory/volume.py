@@ -1,0 +1,154 @@
+"""Volume of level sets of concave utilities by hit-and-run, and the utility that a share of the models reaches.
+
+The share of {u >= alpha} in a convex body is a product of shares of nested level sets, each about half of the one
+before, so that sampling works where a plain sample would find nothing (the idea of Dyer, Frieze and Kannan). Only
+membership is asked of the sets: the ends of a chord are found by bisection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairfl_lite.errors import FairFLError
+
+Points = NDArray[np.float64]
+Oracle = Callable[[Points], NDArray[np.bool_]]
+Utility = Callable[[Points], NDArray[np.float64]]
+HALVINGS = 16  # of a chord's end, found from inside: what is left out is 2e-5 of the diameter, below any standard error here
+
+
+class Estimate(NamedTuple):
+    value: float
+    error: float
+
+
+class Body(Protocol):
+    """A convex set that can be sampled."""
+
+    def contains(self, points: Points) -> NDArray[np.bool_]: ...
+    def sample(self, size: int, rng: np.random.Generator) -> Points: ...
+    @property
+    def diameter(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Box:
+    """[low, high] in each coordinate."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.low) != len(self.high) or not self.low or not all(a < b for a, b in zip(self.low, self.high, strict=True)):
+            raise FairFLError("A box needs as many lows as highs, each low below its high.")
+
+    @classmethod
+    def unit(cls, d: int) -> Box:
+        return cls((0.0,) * d, (1.0,) * d)
+
+    def contains(self, points: Points) -> NDArray[np.bool_]:
+        return np.all((points >= self.low) & (points <= self.high), axis=1)
+
+    def sample(self, size: int, rng: np.random.Generator) -> Points:
+        return rng.uniform(self.low, self.high, (size, len(self.low)))
+
+    @property
+    def diameter(self) -> float:
+        return float(np.linalg.norm(np.subtract(self.high, self.low)))
+
+
+@dataclass(frozen=True)
+class Ball:
+    """|c - centre| <= radius."""
+
+    centre: tuple[float, ...]
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.centre or not self.radius > 0:
+            raise FairFLError("A ball needs a centre of at least one coordinate and a positive radius.")
+
+    def contains(self, points: Points) -> NDArray[np.bool_]:
+        return ((points - self.centre) ** 2).sum(axis=1) <= self.radius**2
+
+    def sample(self, size: int, rng: np.random.Generator) -> Points:
+        d = len(self.centre)
+        away = rng.standard_normal((size, d))
+        away *= self.radius * rng.random((size, 1)) ** (1 / d) / np.linalg.norm(away, axis=1, keepdims=True)
+        return away + self.centre
+
+    @property
+    def diameter(self) -> float:
+        return 2 * self.radius
+
+
+def hit_and_run(inside: Oracle, points: Points, diameter: float, steps: int, rng: np.random.Generator) -> Points:
+    """Every point takes `steps` steps: a random direction, then a uniform place on its chord in the convex set."""
+    for _ in range(steps):
+        way = rng.standard_normal(points.shape)
+        way /= np.linalg.norm(way, axis=1, keepdims=True)
+        ends = []
+        for side in (-diameter, diameter):
+            near, far = np.zeros((len(points), 1)), np.full((len(points), 1), side)
+            for _ in range(HALVINGS):
+                middle = (near + far) / 2
+                within = inside(points + middle * way)[:, None]
+                near, far = np.where(within, middle, near), np.where(within, far, middle)
+            ends.append(near)
+        points = points + (ends[0] + rng.random(ends[0].shape) * (ends[1] - ends[0])) * way
+    return points
+
+
+def _share(u: Utility, alpha: float, body: Body, size: int, steps: int, rng: np.random.Generator) -> float:
+    """One estimate: halve the set at the median of u until alpha is below the median."""
+    points, share, level = body.sample(size, rng), 1.0, -np.inf
+    while True:
+        values = u(points)
+        median = float(np.median(values))
+        if median >= alpha or median <= level:  # a level that does not rise is a plateau at the maximum
+            return share * float((values >= alpha).mean())
+        kept = points[values >= median]
+        share *= len(kept) / size
+        level = median
+        start = kept[rng.integers(len(kept), size=size)]
+        points = hit_and_run(lambda c, level=level: body.contains(c) & (u(c) >= level), start, body.diameter, steps, rng)  # type: ignore[misc]
+        if share < 1e-30:
+            return 0.0
+
+
+def volume_share(u: Utility, alpha: float, body: Body, size: int = 500, repeats: int = 8, steps: int | None = None,
+                 seed: int = 0) -> Estimate:  # fmt: skip
+    """vol{c in body : u(c) >= alpha} / vol(body) for a concave u, with the standard error over independent repeats.
+
+    size : points in flight. steps : of hit-and-run between two levels, d + 5 unless given.
+    """
+    if size < 2 or repeats < 2:
+        raise FairFLError("A volume with a standard error needs at least two points and two repeats.")
+    rngs = np.random.default_rng(seed).spawn(repeats)
+    steps = body.sample(1, np.random.default_rng(0)).shape[1] + 5 if steps is None else steps
+    found = np.array([_share(u, alpha, body, size, steps, rng) for rng in rngs])
+    return Estimate(float(found.mean()), float(found.std(ddof=1) / np.sqrt(repeats)))
+
+
+def level_of_rank(u: Utility, r: float, body: Body, halvings: int = 12, **options: int) -> float:
+    """alpha_i(r): the utility that a share r of the body reaches, by bisection on `volume_share` (the same draws each time)."""
+    if not 0 < r < 1:
+        raise FairFLError(f"The share of models must be between 0 and 1, not {r}.")
+    values = u(body.sample(2000, np.random.default_rng(1)))
+    low, high = float(values.min()), float(values.max())
+    while volume_share(u, high, body, **options).value > r:  # a small r lies above every value of a plain sample
+        low, high = high, 2 * high - low
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        low, high = (middle, high) if volume_share(u, middle, body, **options).value >= r else (low, middle)
+    return (low + high) / 2
+
+
+def ball_utility(centre: ArrayLike) -> Utility:
+    """u(c) = -|c - centre|, concave; its level sets are balls."""
+    return lambda c: -np.linalg.norm(c - np.asarray(centre), axis=1)
