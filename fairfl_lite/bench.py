@@ -2,6 +2,7 @@
 
 Speeds are ratios against the usual way of writing it: a Python loop over clients with torch's own optimiser on one thread
 (reference.py). The floor is the time of nothing but the matrix products that one pass needs, in full batches.
+Ranks of orders and distances between them are timed in seconds at n = 100 agents and m = 10,000 models.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fairfl_lite import theory
 from fairfl_lite.federation import Federation, Local, Shards, standardisation
 from fairfl_lite.models import Dense
 
@@ -119,6 +121,26 @@ def growth(repeats: int = 5) -> dict[str, dict[str, float]]:
     return out
 
 
+def orders(n: int = 100, m: int = 10_000, repeats: int = 3) -> dict[str, Any]:
+    """Seconds for ranks and all pairwise distances of n random orders of m models, and how they grow: the time at n over
+    that at n/2 (2 is linear, 4 is every pair), and at m over that at m/2."""
+    rng = np.random.default_rng(0)
+
+    def tasks(n: int, m: int) -> dict[str, Callable[[], Any]]:
+        utilities = rng.random((n, m))
+        ranks = theory.ranks_of(utilities)
+        return {
+            "ranks": partial(theory.ranks_of, utilities),
+            "md and fd": partial(theory.footrule, ranks),  # one pass gives both
+            "ed": partial(theory.edit, ranks),
+        }
+
+    sizes = {"": (n, m), "n": (n // 2, m), "m": (n, m // 2)}
+    times = {axis: alternate(tasks(*size), repeats) for axis, size in sizes.items()}
+    growth = {what: {axis: times[""][what] / times[axis][what] for axis in ("n", "m")} for what in times[""]}
+    return {"seconds": times[""], "growth": growth}
+
+
 MEMORY = """
 import resource, psutil
 from fairfl_lite import bench
@@ -147,6 +169,7 @@ def measure(repeats: int = 5) -> dict[str, Any]:
         "workloads": {name: speed(workload, repeats=repeats) for name, workload in WORKLOADS.items()},
         "growth of time": growth(repeats),
         "peak memory over the size of the data": memory(),
+        "orders of 10,000 models by 100 agents": orders(),
     }
 
 
@@ -163,3 +186,7 @@ def main(json: bool = False) -> None:
     for axis, ratios in found["growth of time"].items():
         print(f"time as {axis} double: " + ", ".join(f"{name} {value:.2f}" for name, value in ratios.items()))
     print(f"peak memory over the size of the data: {found['peak memory over the size of the data']:.2f}")
+    name, timed = "orders of 10,000 models by 100 agents", found["orders of 10,000 models by 100 agents"]
+    for what, seconds in timed["seconds"].items():
+        by_n, by_m = timed["growth"][what].values()
+        print(f"{what} of {name}: {seconds:.3f} s; x{by_n:.1f} as agents double, x{by_m:.1f} as models double")

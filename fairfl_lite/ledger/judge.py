@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +22,7 @@ from fairfl_lite.ledger.verdicts import (
     Estimate,
     arithmetic_verdict,
     at_most_verdict,
+    checked_verdict,
     count_verdict,
     draw_verdict,
     estimate,
@@ -71,6 +73,8 @@ class Claim:
         return f"{self.id}: {self.says}; {numbers}: {self.verdict}"
 
 
+MANY = 1e12
+"""Counts from here on are shown as powers of ten."""
 COLUMNS = tuple(Claim.__dataclass_fields__)
 
 
@@ -232,6 +236,8 @@ class Judge:
 
     def side(self, entry: Entry, side: str | None, sense: str, selection: str, over: Sequence[str] = ()) -> pd.DataFrame:
         spec = entry.spec
+        if "relative" in spec:
+            return self.ratio(entry, side, sense, selection, over)
         where = dict(spec.get("select", {})) | (dict(spec[side]) if side else {})
         if "metric" in spec:
             where.setdefault("metric", spec["metric"])
@@ -241,6 +247,16 @@ class Judge:
             return self.series(entry, name, where, sense, selection, over)
         found = [self.series(entry, name, {**where, options: value}, sense, selection, over) for value in where[options]]
         return _best(found, where[options])
+
+    def ratio(self, entry: Entry, side: str | None, sense: str, selection: str, over: Sequence[str]) -> pd.DataFrame:
+        """Each seed's score as a share of what the selectors of `relative` give for the same side."""
+        spec = {k: v for k, v in entry.spec.items() if k != "relative"}
+        whole = {**spec, "select": {**spec.get("select", {}), **entry.spec["relative"]}}
+        part, all_of_it = _paired(
+            self.side(replace(entry, spec=spec), side, sense, selection, over),
+            self.side(replace(entry, spec=whole), side, "larger", selection, over),
+        )
+        return part / all_of_it
 
     def series(
         self, entry: Entry, name: str, where: Mapping[str, Any], sense: str, selection: str, over: Sequence[str]
@@ -274,7 +290,7 @@ class Judge:
             ours,
             sense=sense,
             printed_seeds=self.card.printed_seeds,
-            floor=self.card.floor,
+            floor=float(entry.spec.get("floor", self.card.floor)),
             baseline=baseline,
             printed_sd=entry.spec.get("sd"),
         )
@@ -317,7 +333,9 @@ class Judge:
         return _measured(ours) | {"verdict": verdict}
 
     def at_most(self, entry: Entry, selection: str) -> dict[str, Any]:
-        ours = self.change(entry, selection)
+        """The rule `at most`: of a fall where the entry has `from` and `to`, else of the value itself."""
+        plain = "from" not in entry.spec
+        ours = estimate(self.side(entry, None, "larger", selection)["value"]) if plain else self.change(entry, selection)
         return _measured(ours) | {"verdict": at_most_verdict(entry.printed, ours)}
 
     def gains(self, entry: Entry, sense: str, selection: str) -> pd.Series:
@@ -364,6 +382,11 @@ class Judge:
             wide = (better - worse).dropna(axis=1)
         else:
             wide = self.side(entry, None, sense, selection, levels)
+        if "order" in entry.spec:  # of levels that are words
+            absent = [level for level in entry.spec["order"] if level not in wide]
+            if absent:
+                raise _Missing(f"results/{entry.spec['results']}.csv has no {levels[0]} {', '.join(absent)}")
+            wide = wide[entry.spec["order"]]
         if wide.shape[1] < 2:
             raise _Missing(f"results/{entry.spec['results']}.csv has fewer than two levels of {levels[0]}")
         return estimate(slopes(wide.to_numpy()) * (1 if entry.spec["toward"] == "better" else -1))
@@ -419,6 +442,20 @@ class Judge:
         measured = self.files.number(_file(entry), entry.spec["name"])
         rule = exists_verdict if entry.rule == "exists" else identity_verdict
         return {"measured": measured, "verdict": rule(measured, float(entry.spec["tolerance"]))}
+
+    def checked(self, entry: Entry, selection: str) -> dict[str, Any]:
+        """The rule `checked`, over the rows whose column `how` fits the entry's shell pattern, or does not after a "!"."""
+        rows = self.files.rows(_file(entry), entry.spec["select"])
+        if "how" in entry.spec:
+            pattern = entry.spec["how"]
+            fits = [fnmatchcase(str(how), pattern.removeprefix("!")) for how in rows["how"]]
+            rows = rows[np.array(fits) != pattern.startswith("!")]
+        instances, violations, worst = rows["instances"].sum(), rows["violations"].sum(), rows["worst"].max()
+        if not instances:
+            raise _Missing(f"results/{_file(entry)}.csv has no instance of {_words(_selectors(entry.spec))}")
+        note = f"{_many(instances)} instances, {_many(violations)} against it"
+        note += f", worst {worst:.4g}" if worst == worst else ""
+        return {"measured": float(instances), "verdict": checked_verdict(violations), "note": note}
 
     def draw(self, entry: Entry, selection: str) -> dict[str, Any]:
         if "beta" in entry.spec:
@@ -482,6 +519,7 @@ class Judge:
             "draw": self.draw,
             "identity": self.identity,
             "exists": self.identity,
+            "checked": self.checked,
         }
         return rules[entry.rule](entry, selection)
 
@@ -507,6 +545,10 @@ def _file(entry: Entry) -> str:
     return entry.spec.get("results", f"{entry.paper}/{names}")
 
 
+def _selectors(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {**spec.get("select", {}), **{key: spec[key] for key in ("metric", "how") if key in spec}}
+
+
 def _source(entry: Entry) -> str:
     """Where the measured number is read: results file and selector, or the formula over printed cells."""
     spec = entry.spec
@@ -522,7 +564,7 @@ def _source(entry: Entry) -> str:
         return ""
     sides = [f"{side} {_words(spec[side])}" for side in ("better", "worse", "from", "to") if side in spec]
     parts = [
-        _words({**spec.get("select", {}), **({"metric": spec["metric"]} if "metric" in spec else {})}),
+        _words(_selectors(spec)),
         *sides,
     ]
     return f"results/{spec['results']}.csv: {'; '.join(parts)}"
@@ -570,6 +612,7 @@ def _needs(card: Card, id: str) -> list[dict[str, Any]]:
     spec = card.entries[id].spec
     select = dict(spec.get("select", {}))
     needs = [select | spec[side] for side in ("better", "worse", "from", "to") if side in spec] or [select]
+    needs += [need | spec["relative"] for need in needs if "relative" in spec]
     return needs + (_needs(card, spec["baseline"]) if spec.get("baseline") else [])
 
 
@@ -596,9 +639,15 @@ def shown(c: Claim, value: float) -> str:
         return "-"
     if c.printed.endswith("%") and c.kind in ("value", "arithmetic", "count", "draw"):
         return f"{100 * value:.1f}%"
+    if abs(value) >= MANY:
+        return _many(value)
     if float(value).is_integer() and (abs(value) >= 1 or c.kind in ("arithmetic", "count")):
         return f"{value:,.0f}" if "," in c.printed or abs(value) >= 10_000 else f"{value:.0f}"
     return f"{value:.3f}" if abs(value) >= 0.0005 or value == 0 else f"{value:.1g}"
+
+
+def _many(count: float) -> str:
+    return f"{count:,.0f}" if count < MANY else f"{count:.2e}"
 
 
 def interval(c: Claim) -> str:

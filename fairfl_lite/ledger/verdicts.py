@@ -233,6 +233,11 @@ def exists_verdict(shown: float, tolerance: float) -> str:
     return "holds" if abs(shown) > tolerance else "does not hold"
 
 
+def checked_verdict(violations: float) -> str:
+    """The rule `checked`: none of the instances violates the statement."""
+    return "holds" if violations == 0 else "does not hold"
+
+
 def _near(printed: str, ours: Estimate, printed_seeds: int, floor: float, spread: float | None = None) -> bool:
     # Both numbers are means of seeds, so both spread; Python's max keeps the floor when the spread is nan.
     if spread is None:

@@ -26,18 +26,18 @@ RULES: dict[str, tuple[str, ...]] = {
     "ordering": ("ordering", "similar", "no gain"),
     "trend": ("trend",),
     "arithmetic": ("arithmetic",),
-    "theorem": ("identity", "exists"),
+    "theorem": ("identity", "exists", "checked"),
     "count": ("count",),
     "draw": ("draw",),
 }
 """The rules a kind of entry may be judged by; the first is the default."""
 
 _ARITHMETIC = ("sum", "over", "fall", "difference", "differ", "scale", "of", "lead", "recomputed", "positive",
-               "same", "power")  # fmt: skip
+               "same", "power", "below", "multiples", "distinct")  # fmt: skip
 _COMMON = ("note", "not_testable", "unless_measured", "check")
-_SERIES = ("results", "select", "metric", "mean_over", "beside")
+_SERIES = ("results", "select", "metric", "mean_over", "relative", "beside")
 _FIELDS: dict[str, tuple[str, ...]] = {
-    "value": (*_SERIES, "baseline", "sd"),
+    "value": (*_SERIES, "baseline", "sd", "floor"),
     "sd": _SERIES,
     "gain": (*_SERIES, "better", "worse", "entries"),
     "share": ("entries",),
@@ -46,10 +46,11 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "ordering": (*_SERIES, "better", "worse", "sense"),
     "similar": (*_SERIES, "better", "worse", "sense"),
     "no gain": (*_SERIES, "better", "worse", "sense"),
-    "trend": (*_SERIES, "better", "worse", "levels", "toward"),
+    "trend": (*_SERIES, "better", "worse", "sense", "levels", "order", "toward"),
     "arithmetic": _ARITHMETIC,
-    "identity": ("name", "tolerance"),
-    "exists": ("name", "tolerance"),
+    "identity": ("results", "name", "tolerance"),
+    "exists": ("results", "name", "tolerance"),
+    "checked": ("results", "select", "how"),
     "count": ("name", "tolerance"),
     "draw": ("results", "select", "beta"),
 }
@@ -164,12 +165,25 @@ class Card:
     def recompute(self, spec: Mapping[str, Any]) -> Fraction:
         """The value of an arithmetic formula, exactly, from the printed cells.
 
-        sum [/ over]: sums of cells, "=50" being the number 50; fall [from, to]: 1 - |to| / |from|;
+        sum [/ over]: sums of cells, "=50" being the number 50, to the power `power`; fall [from, to]: 1 - |to| / |from|;
         difference {plus, minus}; differ {pattern: pattern}: in how many pairs two cells differ;
         scale, of: their product; lead {of, over}: the largest cell of the one less the largest of the other;
         recomputed: the mean of what these arithmetic cells should be; positive: the share of cells above 0;
-        same {pattern: pattern}: the share of pairs equal in value and standard deviation, to the power `power`.
+        same {pattern: pattern}: the share of pairs equal in value and standard deviation, to the power `power`;
+        below {pattern: pattern}: the share of pairs with the first less than the second, a number standing for as
+        many as the other side has; multiples {of, cells}: the share of cells that are a multiple of `of` within
+        half a unit of their last digit; distinct: how many different numbers there are.
         """
+        if "below" in spec:
+            less = [x < y for a, b in spec["below"].items() for x, y in self.pairs(a, b)]
+            return Fraction(sum(less), len(less))
+        if "multiples" in spec:
+            step = number(str(spec["multiples"]["of"]))
+            cells = [e.printed for pattern in spec["multiples"]["cells"] for e in self.cells(pattern)]
+            fit = [abs(number(p) - round(number(p) / step) * step) <= unit(p) / 2 for p in cells]
+            return Fraction(sum(fit), len(fit))
+        if "distinct" in spec:
+            return Fraction(len({x for pattern in spec["distinct"] for x in self.numbers(pattern)}))
         if "lead" in spec:
             return self.largest(spec["lead"]["of"]) - self.largest(spec["lead"]["over"])
         if "recomputed" in spec:
@@ -201,23 +215,30 @@ class Card:
             )
         if "scale" in spec:
             return number(str(spec["scale"])) * number(str(spec["of"]))
-        return self.total(spec["sum"]) / (self.total(spec["over"]) if "over" in spec else 1)
+        quotient = self.total(spec["sum"]) / (self.total(spec["over"]) if "over" in spec else 1)
+        return quotient ** int(spec.get("power", 1))
 
     def largest(self, patterns: Sequence[str]) -> Fraction:
         """The largest of the cells that fit any of the patterns."""
-        return max(number(e.printed) for pattern in patterns for e in self.cells(pattern))
+        return max(x for pattern in patterns for x in self.numbers(pattern))
 
     def total(self, patterns: Sequence[str]) -> Fraction:
         """Sum of the cells that fit any of the patterns."""
-        return sum(
-            (
-                number(p[1:])
-                if p.startswith("=")
-                else sum((number(e.printed) for e in self.cells(p)), Fraction(0))
-                for p in patterns
-            ),
-            Fraction(0),
-        )
+        return sum((x for pattern in patterns for x in self.numbers(pattern)), Fraction(0))
+
+    def numbers(self, pattern: str) -> list[Fraction]:
+        """The cells that fit a pattern, in the card's order; "=50" is the number 50."""
+        if pattern.startswith("="):
+            return [number(pattern[1:])]
+        return [number(e.printed) for e in self.cells(pattern)]
+
+    def pairs(self, first: str, second: str) -> list[tuple[Fraction, Fraction]]:
+        """The cells of two patterns side by side; a number stands beside every cell of the other."""
+        a, b = self.numbers(first), self.numbers(second)
+        a, b = (a * len(b) if first.startswith("=") else a), (b * len(a) if second.startswith("=") else b)
+        if len(a) != len(b):
+            raise FairFLError(f"{first} has {len(a)} cells and {second} {len(b)}: correct the formula that compares them.")
+        return list(zip(a, b, strict=True))
 
 
 def number(printed: str) -> Fraction:
@@ -383,6 +404,7 @@ def _cell(
         if "baseline" in table:
             reference = keys | table["baseline"]
             spec["baseline"] = None if reference == keys else cell_id(reference)
+        spec |= override
     words = (
         raw["labels"].get(v, f"{k} = {v}" if v.replace(".", "").isdigit() else v) for k, v in keys.items()
     )
