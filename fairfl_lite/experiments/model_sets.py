@@ -72,28 +72,28 @@ class ModelSet:
     def train(self, workers: int = 2, quiet: bool = False) -> np.ndarray:
         """The parameters of all models, float32 [m, P]: those in the cache, and the others trained now."""
         distinct = list(dict.fromkeys(self.angles))
-        missing = [a for a in distinct if _read(self._model(a)) is None]
+        missing = [a for a in distinct if not read(self._model(a))]
         if missing:
             data.images(self.dataset)  # fetched and unpacked once, before several processes ask for it
         with each(self._train_one, missing, workers) as trained:
-            done = len(distinct) - len(missing)
-            list(tqdm(trained, total=len(distinct), initial=done, desc=self.folder.name, unit="model", disable=quiet))
-        kept = {a: _read(self._model(a)) for a in distinct}
-        return np.stack([kept[a] for a in self.angles])  # type: ignore[misc]
+            bar = {"desc": self.folder.name, "unit": "model", "disable": quiet or not missing}
+            list(tqdm(trained, total=len(distinct), initial=len(distinct) - len(missing), **bar))
+        kept = {a: self._kept(a) for a in distinct}
+        return np.stack([kept[a] for a in self.angles])
 
     def losses(self, angle: float, rows: slice, workers: int = 2, quiet: bool = False) -> np.ndarray:
         """Cross-entropy of every model on each test image in `rows`, turned by `angle`: float32 [m, images]; kept likewise."""
         distinct = list(dict.fromkeys(self.angles))
         path = self.folder / f"losses-{angle:g}-{rows.start}-{rows.stop}-{len(distinct)}.npz"
-        found = _read(path)
-        if found is None:
+        found = read(path)
+        if not found:
             self.train(workers, quiet)
             parts = np.array_split(np.array(distinct), max(1, min(workers, len(distinct))))
             tasks = [(list(map(float, part)), float(angle), rows.start, rows.stop) for part in parts]
-            with each(self._losses_of, tasks, workers) as parts_done:
-                found = np.concatenate(list(parts_done))
-            _write(path, found)
-        return found[[distinct.index(a) for a in self.angles]]
+            with each(self._losses_of, tasks, workers) as done:
+                found = {"values": np.concatenate(list(done))}
+            write(path, **found)
+        return found["values"][[distinct.index(a) for a in self.angles]]
 
     def _model(self, angle: float) -> Path:
         return self.folder / f"{angle:g}.npz"
@@ -107,21 +107,24 @@ class ModelSet:
                            stream(self.seed, "model set order"), lr=self.lr, epochs=self.epochs, batch=self.batch,
                            momentum=self.momentum, cosine=True,
                            within=angle if self.reading == "random" else 0.0)  # fmt: skip
-        _write(self._model(angle), theta)
+        write(self._model(angle), values=theta)
+
+    def _kept(self, angle: float) -> np.ndarray:
+        return read(self._model(angle))["values"]
 
     def _losses_of(self, task: tuple[list[float], float, int, int]) -> np.ndarray:
         angles, turn, low, high = task
         images = data.images(self.dataset)
         rows = slice(images.train + low, images.train + high)
         x, y = vision.rotate(torch.as_tensor(images.x[rows]), turn), torch.as_tensor(images.y[rows])
-        models = [_read(self._model(a)) for a in angles]
-        return np.stack([vision.image_losses(self.network, m, x, y, vision.Pixels.of(self.dataset)) for m in models])  # type: ignore[arg-type]
+        pixels = vision.Pixels.of(self.dataset)
+        return np.stack([vision.image_losses(self.network, self._kept(a), x, y, pixels) for a in angles])
 
 
 PAPER = {
     "mnist-fixed": ModelSet("mnist", "fixed", 100, 4, CNN(), images=20_000, epochs=4, batch=64, lr=0.05),
     "mnist-random": ModelSet("mnist", "random", 100, 4, CNN(), images=20_000, epochs=4, batch=64, lr=0.05),
-    "cifar10-fixed": ModelSet("cifar10", "fixed", 200, 2, VGG11(1 / 8), images=8_000, epochs=4, batch=32, lr=0.02),
+    "cifar10-fixed": ModelSet("cifar10", "fixed", 200, 2, VGG11(1 / 8), images=6_000, epochs=3, batch=32, lr=0.02),
 }
 """The sets behind the stored results. MNIST's are at the paper's scale; CIFAR-10's network is an eighth as wide as VGG11."""
 
@@ -133,15 +136,15 @@ def get(name: str) -> ModelSet:
     return PAPER[choose(name, PAPER, "model set named")]
 
 
-def _read(path: Path) -> np.ndarray | None:
-    """The array kept at `path`, None when there is none or it is not whole."""
+def read(path: Path) -> dict[str, np.ndarray]:
+    """The arrays kept at `path` by name; none when there is no such file or it is not whole."""
     try:
         with np.load(path, allow_pickle=False) as kept:
-            return kept["values"]
+            return {name: kept[name] for name in kept.files}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        return None
+        return {}
 
 
-def _write(path: Path, values: np.ndarray) -> None:
+def write(path: Path, **arrays: np.ndarray) -> None:
     with placed(path) as out:
-        np.savez(out, values=values)
+        np.savez(out, **arrays)  # type: ignore[arg-type]

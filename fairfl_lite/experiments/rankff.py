@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairfl_lite import data, theory, vision
-from fairfl_lite.data.table import choose
+from fairfl_lite import data, results, theory, vision
+from fairfl_lite.data.sources import cache_folder
+from fairfl_lite.data.table import choose, fingerprint
 from fairfl_lite.experiments import model_sets
 from fairfl_lite.experiments.base import Experiment, grid, named
 from fairfl_lite.experiments.model_sets import ModelSet
@@ -58,11 +59,12 @@ class Setting:
 
 SETTINGS = {
     "mnist": Setting(10, CNN(), skip=20_000, train=3_000, validation=500, test=1_000, probe=100, look=250, rounds=16, batch=32,
-                     searches=8, steps=80, sample=75, lr=0.1, rankff_lr=0.4),
-    "cifar10": Setting(100, VGG11(1 / 8), skip=8_000, train=300, validation=50, test=50, probe=10, look=20, rounds=6, batch=32,
-                       searches=4, steps=15, sample=30, lr=0.01, rankff_lr=0.05, warm="cifar10-fixed"),
+                     searches=8, steps=80, sample=75, lr=0.2, rankff_lr=0.4),
+    "cifar10": Setting(100, VGG11(1 / 8), skip=6_000, train=200, validation=50, test=50, probe=10, look=20, rounds=4, batch=32,
+                       searches=4, steps=10, sample=20, lr=0.01, rankff_lr=0.05, warm="cifar10-fixed"),
 }  # fmt: skip
-"""lr and rankff_lr were chosen on validation images (rankff/rates). CIFAR-10 starts from the unrotated model of its set."""
+"""MNIST's lr and rankff_lr were chosen on validation images (rankff/rates), CIFAR-10's were not: its hundred agents start
+from the unrotated model of its set and learn for a few minutes."""
 
 
 def rotations(instance: str, agents: int = 10) -> tuple[int, ...]:
@@ -179,37 +181,46 @@ def ray_beta(fed: vision.Pictures, params: np.ndarray, p: float = P, samples: in
     return float(place(along(fed, params, p, samples, M=M, on="look")[0]).max() / (samples + 1))
 
 
+def learnt(dataset: str, instance: str, method: str, seed: int, **changes: Any) -> tuple[vision.Pictures, dict[str, np.ndarray]]:
+    """The agents, and what a method has learnt with them: its answer, RankFF's last model, and the r it reached.
+
+    `changes` are fields of RankFF. Kept in the cache folder for as long as the package is the same.
+    """
+    how, fed = SETTINGS[dataset], federation(dataset, instance, [seed])
+    doing, rounds = learner(method, how, **changes)
+    key = fingerprint(results.source_digest(), data.digest(dataset), instance, seed, repr(how), repr(doing))[:16]
+    path = cache_folder() / "models" / "learnt" / f"{dataset}-{instance}-{method}-{seed}-{key}.npz"
+    kept = model_sets.read(path)
+    if not kept:
+        state = fed.run(doing, rounds, record=()).state
+        searched = {"last": state.params, "searched": state["beta"]} if method == "rankff" else {}
+        kept = {"answer": state["best"] if method == "rankff" else state.params, **searched}
+        model_sets.write(path, **kept)
+    return fed, kept
+
+
 def table2(dataset: str, instance: str, method: str, seed: int) -> pd.DataFrame:
     """Table 2 for one instance, method and seed. RankFF's last model, met or not, is beside it as "rankff-last"."""
-    how, fed = SETTINGS[dataset], federation(dataset, instance, [seed])
-    doing, rounds = learner(method, how)
-    state = fed.run(doing, rounds, record=()).state
-    answers = {method: state.params}
+    fed, models = learnt(dataset, instance, method, seed)
+    rows = [(method, measured(fed, models["answer"]))]
     if method == "rankff":
-        answers = {"rankff": state["best"], "rankff-last": state.params}
-    rows = [(name, measured(fed, params)) for name, params in answers.items()]
-    if method == "rankff":
-        rows[0][1]["searched"] = float(state["beta"][0])
+        rows[0][1]["searched"] = float(models["searched"][0])
+        rows.append(("rankff-last", measured(fed, models["last"])))
     return _tidy(rows, dataset=dataset, instance=instance, seed=seed)
 
 
 def steps(dataset: str, instance: str, method: str, seed: int) -> pd.DataFrame:
     """beta of one model for other bounds p and numbers of samples J: how much of Table 2 is the ruler."""
-    how, fed = SETTINGS[dataset], federation(dataset, instance, [seed])
-    doing, rounds = learner(method, how)
-    state = fed.run(doing, rounds, record=()).state
-    params = state["best"] if method == "rankff" else state.params
+    fed, models = learnt(dataset, instance, method, seed)
     tried = [(p, J) for p in (1.0, 3.0, 10.0, 30.0, 100.0)] + [(P, j) for j in (10, 30, 300)]
-    rows = [{"p": p, "J": j, "value": ray_beta(fed, params, p, j)} for p, j in tried]
+    rows = [{"p": p, "J": j, "value": ray_beta(fed, models["answer"], p, j)} for p, j in tried]
     return pd.DataFrame(rows).assign(dataset=dataset, instance=instance, method=method, seed=seed)
 
 
 def penalty(dataset: str, instance: str, sigma: float, weights: str, seed: int) -> pd.DataFrame:
     """RankFF with another penalty; sigma = 0 is FedSGD. weights : "normalised" as ours, "printed" as Algorithm 3 has it."""
-    how, fed = SETTINGS[dataset], federation(dataset, instance, [seed])
-    doing, rounds = learner("rankff", how, sigma0=sigma, normalise=weights == "normalised")
-    state = fed.run(doing, rounds, record=()).state
-    rows = [("rankff", measured(fed, state["best"])), ("rankff-last", measured(fed, state.params))]
+    fed, models = learnt(dataset, instance, "rankff", seed, sigma0=sigma, normalise=weights == "normalised")
+    rows = [("rankff", measured(fed, models["answer"])), ("rankff-last", measured(fed, models["last"]))]
     return _tidy(rows, dataset=dataset, instance=instance, sigma=sigma, weights=weights, seed=seed)
 
 
@@ -233,9 +244,7 @@ _SETS = [*grid(dataset=("mnist",), reading=("fixed", "random"), instance=tuple(R
          *grid(dataset=("cifar10",), reading=("fixed",), instance=tuple(ROTATIONS))]  # fmt: skip
 _BOTH = ("mnist", "cifar10")
 _RATES = [*grid(dataset=("mnist",), method=("fedavg",), lr=(0.05, 0.1, 0.2, 0.4)),
-          *grid(dataset=("mnist",), method=("rankff",), lr=(0.2, 0.4, 0.8)),
-          *grid(dataset=("cifar10",), method=("fedavg",), lr=(0.01, 0.03)),
-          *grid(dataset=("cifar10",), method=("rankff",), lr=(0.05, 0.2))]  # fmt: skip
+          *grid(dataset=("mnist",), method=("rankff",), lr=(0.2, 0.4, 0.8))]  # fmt: skip
 _LEARNT = [*grid(dataset=("mnist",), seed=range(3), instance=tuple(ROTATIONS), method=METHODS),
            *grid(dataset=("mnist",), seed=(0,), instance=tuple(ROTATIONS), method=("corefed-sum",)),
            *grid(dataset=("cifar10",), seed=(0,), instance=tuple(ROTATIONS), method=METHODS)]  # fmt: skip
@@ -249,7 +258,7 @@ EXPERIMENTS = (
     Experiment("rankff/heterogeneity", heterogeneity, _SETS, _BOTH),
     Experiment("rankff/landscape", landscape, _SETS, _BOTH),
     Experiment("rankff/facts", shares, _SETS, _BOTH),
-    Experiment("rankff/rates", rates, _RATES, _BOTH, seeds=1, workers=2),
+    Experiment("rankff/rates", rates, _RATES, ("mnist",), seeds=1, workers=2),
     Experiment("rankff/continuous", table2, _LEARNT, _BOTH, seeds=3, workers=2),
     Experiment("rankff/steps", steps, _STEPS, ("mnist",), seeds=1, workers=2),
     Experiment("rankff/penalty", penalty, _PENALTY, ("mnist",), seeds=1, workers=2),
