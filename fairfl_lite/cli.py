@@ -205,8 +205,8 @@ def do_bench(args: argparse.Namespace) -> int:
 def do_models(args: argparse.Namespace) -> int:
     from fairfl_lite.experiments import model_sets
 
-    for name in args.names or [name for name in model_sets.PAPER if name.startswith("mnist")]:
-        chosen = model_sets.get(name)
+    names = args.names or [name for name in model_sets.PAPER if name.startswith("mnist")]
+    for name, chosen in [(name, model_sets.get(name)) for name in names]:
         trained = chosen.train()
         print(f"{name}: {len(trained)} models of {trained.shape[1]:,} parameters in {chosen.folder}")
     return 0

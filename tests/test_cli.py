@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from small import code, notebook
 
@@ -11,6 +12,7 @@ import fairfl_lite
 from fairfl_lite import cli, experiments, ledger, results, runner
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.experiments.base import Experiment
+from fairfl_lite.experiments.model_sets import ModelSet
 
 
 @pytest.fixture
@@ -32,6 +34,7 @@ def project(make_project, monkeypatch):
         (["run", "a/one", "--profile", "papre"], "did you mean paper"),
         (["data", "fetch", "adlut"], "did you mean adult"),
         (["paper", "fairfed/tabel1"], "did you mean fairfed/table"),
+        (["models", "mnist-fixed", "mnist-radnom"], "mnist-random"),
         (["claims", "fairfed.nothing"], "There is no claim"),
         (["claims", "--rerun"], "Name the claim"),
     ],
@@ -127,6 +130,15 @@ def test_paper_runs_the_named_experiments_or_all(monkeypatch):
     assert cli.main(["paper", "fairfed/table1"]) == 0
     assert cli.main(["paper"]) == 0
     assert ran == ["fairfed/table1", *experiments.names()]
+
+
+def test_models_trains_the_named_sets_or_those_of_mnist(monkeypatch, capsys):
+    trained = []
+    monkeypatch.setattr(ModelSet, "train", lambda self: trained.append(self.folder.name) or np.zeros((self.count, 3)))
+    assert cli.main(["models"]) == 0
+    assert cli.main(["models", "cifar10-fixed"]) == 0
+    assert [name.rpartition("-")[0] for name in trained] == ["mnist-fixed", "mnist-random", "cifar10-fixed"]
+    assert "cifar10-fixed: 200 models of 3 parameters" in capsys.readouterr().out
 
 
 def test_errors_are_one_sentence(monkeypatch, capsys):
