@@ -138,7 +138,7 @@ def test_models_trains_the_named_sets_or_those_of_mnist(monkeypatch, capsys):
     assert cli.main(["models"]) == 0
     assert cli.main(["models", "cifar10-fixed"]) == 0
     assert [name.rpartition("-")[0] for name in trained] == ["mnist-fixed", "mnist-random", "cifar10-fixed"]
-    assert "cifar10-fixed: 200 models of 3 parameters" in capsys.readouterr().out
+    assert "cifar10-fixed: 100 models of 3 parameters" in capsys.readouterr().out
 
 
 def test_errors_are_one_sentence(monkeypatch, capsys):
