@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairfl_lite import theory
+from fairfl_lite.experiments import rankff_facts
 from fairfl_lite.experiments.base import Experiment
 from fairfl_lite.theory import Check, continuous, measures, search, statements
 from fairfl_lite.theory.bounds import gather, merge, ratio
@@ -185,17 +186,11 @@ def exact_measures() -> Iterator[Check]:
 def _level_sets(instances: Iterable[list[continuous.Piecewise]]) -> Iterator[tuple[int, int, bool, float]]:
     """A level set is at most as many intervals as pieces, and middles of 1200 cells a unit measure it within an end each."""
     for u in (u for utilities in instances for u in utilities[:1]):
-        cells = np.concatenate([np.arange(float(p.low), float(p.high), 1 / 1200) + 1 / 2400 for p in u.pieces])
-        values = np.concatenate([_along(p, cells) for p in u.pieces])
-        for level in u.levels:
+        values = u.values(np.concatenate([np.arange(float(p.low), float(p.high), 1 / 1200) + 1 / 2400 for p in u.pieces]))
+        for level in (v + shift for v in u.levels for shift in (Fraction(0), Fraction(1, 7))):
             error = abs(np.mean(values >= float(level)) - float(u.share(level)))
-            allowed = 2 * len(u.pieces) / len(cells)
+            allowed = 2 * len(u.pieces) / len(values)
             yield 1, len(u.pieces), len(u.above(level)) > len(u.pieces) or bool(error > allowed), float(error / allowed)
-
-
-def _along(p: continuous.Piece, cells: np.ndarray) -> np.ndarray:
-    own = cells[(cells > float(p.low)) & (cells < float(p.high))]
-    return np.interp(own, [float(p.low), float(p.high)], [float(p.first), float(p.last)])
 
 
 def sampled_measures() -> Iterator[Check]:
@@ -238,8 +233,14 @@ PARTS: dict[str, Callable[[], Iterable[Check]]] = {
 }
 
 
+METHOD = {"identity-weights": rankff_facts.identity_check, "penalty-convergence": rankff_facts.penalty_check}
+"""What is checked of the algorithm rather than of orders and measures."""
+
+
 def checks(part: str) -> pd.DataFrame:
     """One row for each check of a part; `instances` becomes a float, exact up to 2^53."""
+    if part in METHOD:
+        return METHOD[part]()
     return pd.DataFrame([asdict(check) | {"instances": float(check.instances)} for check in PARTS[part]()])
 
 
@@ -254,6 +255,6 @@ def worst(n: int, m: int) -> pd.DataFrame:
 
 
 EXPERIMENTS = (
-    Experiment("rankff/theory", checks, [{"part": part} for part in PARTS]),
+    Experiment("rankff/theory", checks, [{"part": part} for part in (*PARTS, *METHOD)]),
     Experiment("rankff/worst", worst, [{"n": n, "m": m} for n, m in EVERY]),
 )

@@ -51,8 +51,8 @@ class Check:
 
 
 def ratio(value: float, limit: float) -> float:
-    """value / limit, 0 for 0/0."""
-    return (inf if value > SLACK else 0.0) if limit <= 0 else float(value / limit)
+    """value / limit; for a limit of 0 or less, 0 when the value keeps it and inf when not."""
+    return float(value / limit) if limit > 0 else inf if value > limit + SLACK else 0.0
 
 
 def _together(b: int, n: int) -> int:

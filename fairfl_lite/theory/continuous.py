@@ -207,7 +207,15 @@ class Piecewise:
 
     def values(self, c: ArrayLike) -> NDArray[np.float64]:
         """u at many points, in floating point."""
-        return np.array([float(self(x)) for x in np.asarray(c).ravel().tolist()])
+        at = np.asarray(c, dtype=float).ravel()
+        found = np.full(at.shape, np.nan)
+        for p in self.pieces:
+            low, high = float(p.low), float(p.high)
+            own = (at > low) & (at < high) | (at == low) & p.closed[0] | (at == high) & p.closed[1]
+            found[own] = np.interp(at[own], [low, high], [float(p.first), float(p.last)])
+        if np.isnan(found).any():
+            raise FairFLError(f"{at[np.isnan(found)][0]} is not in P.")
+        return found
 
 
 class Existence(NamedTuple):

@@ -128,7 +128,10 @@ def following(p):
     while p[j] < p[i]:
         j -= 1
     p[i], p[j] = p[j], p[i]
-    p[i + 1 :] = p[i + 1 :][::-1].copy()
+    i, j = i + 1, len(p) - 1
+    while i < j:
+        p[i], p[j] = p[j], p[i]
+        i, j = i + 1, j - 1
     return True
 
 
@@ -154,18 +157,16 @@ def dominated(ranks, b):
 def joint_two(m):
     """Histograms [3, m * m // 2 + 2, m] of (md, b), (F, b), (ed, b) over all m! second orders; and argmins dominated."""
     found, bad = np.zeros((3, max(m * m // 2, 2 * m) + 2, m), np.int64), 0
-    ranks, tails = np.empty((2, m), np.int64), np.empty(m, np.int64)
-    ranks[0] = np.arange(m)
-    p = np.arange(m)
+    ranks, tails, p = np.empty((2, m), np.int64), np.empty(m, np.int64), np.arange(m)
     while True:
         b, top, total = m, 0, 0
         for k in range(m):
+            ranks[0, k], ranks[1, k] = k, p[k]
             move = abs(p[k] - k)
             top, total, b = max(top, move), total + move, min(b, max(p[k], k))
         found[0, top, b] += 1
         found[1, total, b] += 1
         found[2, 2 * m - 2 * increasing(p, tails), b] += 1
-        ranks[1] = p
         bad += dominated(ranks, b)
         if not following(p):
             return found, bad
@@ -175,7 +176,8 @@ def joint_two(m):
 def all_permutations(m, count):
     rows, p = np.empty((count, m), np.int8), np.arange(m)
     for r in range(count):
-        rows[r] = p
+        for k in range(m):
+            rows[r, k] = p[k]
         following(p)
     return rows
 
@@ -212,13 +214,17 @@ def joint_many(n, perms, far, size):
     found, bad = np.zeros((9, size, m), np.int64), 0
     pick = np.zeros(n, np.int64)
     ranks, length, value = np.empty((n, m), np.int8), np.empty(m, np.int64), np.empty(9, np.int64)
-    ranks[:] = perms[0]
+    changed = 0
     while True:
+        for i in range(changed, n):
+            for k in range(m):
+                ranks[i, k] = perms[pick[i], k]
         ways, same = 1, 1
         for i in range(1, n):
             same = same + 1 if i > 1 and pick[i] == pick[i - 1] else 1
             ways = ways * i // same
-        value[:] = 0
+        for s in range(9):
+            value[s] = 0
         radius = m
         for i in range(n):
             reach = 0
@@ -242,14 +248,13 @@ def joint_many(n, perms, far, size):
             found[s, value[s], b] += ways
         if dominated(ranks, b):
             bad += ways
-        i = n - 1
-        while i > 0 and pick[i] == count - 1:
-            i -= 1
-        if i == 0:
+        changed = n - 1
+        while changed > 0 and pick[changed] == count - 1:
+            changed -= 1
+        if changed == 0:
             return found, bad
-        pick[i:] = pick[i] + 1
-        for j in range(i, n):
-            ranks[j] = perms[pick[j]]
+        for i in range(n - 1, changed - 1, -1):
+            pick[i] = pick[changed] + 1
 
 
 @njit(cache=True)

@@ -29,7 +29,7 @@ def test_the_walk_and_the_count_agree_where_numbers_are_large():
     assert sum(theory.counts(9, 6)) == factorial(6) ** 8 > 2**63
 
 
-@pytest.mark.parametrize(("n", "m"), [(2, 6), (3, 4), (4, 3), (4, 4)])
+@pytest.mark.parametrize(("n", "m"), [(2, 5), (3, 4), (4, 3)])
 def test_joint_counts_against_written_out_profiles(n, m):
     found, dominated = theory.joint(n, m)
     pairs = n * (n - 1) // 2

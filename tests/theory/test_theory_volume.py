@@ -31,9 +31,9 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_closed_forms(name):
     u, alpha, body, exact = CASES[name]
-    found = volume_share(u, alpha, body, size=300, repeats=8)
+    found = volume_share(u, alpha, body, size=200, repeats=6)
     assert abs(found.value - exact) <= 4 * found.error
-    assert found.error <= 0.15 * exact
+    assert found.error <= 0.2 * exact
 
 
 def test_a_wrong_volume_is_far_beyond_the_standard_error():
@@ -56,9 +56,9 @@ def test_points_stay_in_the_set_and_fill_it_evenly():
 
 
 def test_the_level_that_a_share_of_models_reaches():
-    assert level_of_rank(lambda c: c[:, 0], 0.25, Box.unit(2), size=1000) == pytest.approx(0.75, abs=0.02)
-    found = level_of_rank(volume.ball_utility([0.0] * 4), 0.001, Ball((0.0,) * 4), size=300)
-    assert -found == pytest.approx(0.001 ** (1 / 4), rel=0.1)
+    assert level_of_rank(lambda c: c[:, 0], 0.25, Box.unit(2), halvings=8, size=500) == pytest.approx(0.75, abs=0.02)
+    found = level_of_rank(volume.ball_utility([0.0] * 4), 0.001, Ball((0.0,) * 4), halvings=7, size=100)
+    assert -found == pytest.approx(0.001 ** (1 / 4), rel=0.15)
 
 
 def test_samples_of_a_ball_are_uniform():
