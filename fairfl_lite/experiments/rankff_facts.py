@@ -69,7 +69,7 @@ def identity_check(weigh: Callable[..., np.ndarray] = penalty_weights, times: in
     """The identity of the weights, for a concave utility and for two that are not, the last a tenth as often; `m` counts
     parameters and `worst` is the largest error."""
     rng = np.random.default_rng(0)
-    tried = {"logistic regression": (Dense(6), times), "one hidden layer": (Dense(6, 8), times),
+    tried: dict[str, tuple[Model, int]] = {"logistic regression": (Dense(6), times), "one hidden layer": (Dense(6, 8), times),
              "convolutions": (CNN((2, 3), 8), max(1, times // 10))}  # fmt: skip
     found = [gather("identity-weights", how, _identities(model, k, rng, weigh)) for how, (model, k) in tried.items()]
     return _rows(found)

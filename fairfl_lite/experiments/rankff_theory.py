@@ -233,7 +233,10 @@ PARTS: dict[str, Callable[[], Iterable[Check]]] = {
 }
 
 
-METHOD = {"identity-weights": rankff_facts.identity_check, "penalty-convergence": rankff_facts.penalty_check}
+METHOD: dict[str, Callable[[], pd.DataFrame]] = {
+    "identity-weights": rankff_facts.identity_check,
+    "penalty-convergence": rankff_facts.penalty_check,
+}
 """What is checked of the algorithm rather than of orders and measures."""
 
 
