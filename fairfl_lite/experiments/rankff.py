@@ -248,7 +248,7 @@ _RATES = [*grid(dataset=("mnist",), method=("fedavg",), lr=(0.05, 0.1, 0.2, 0.4)
 _LEARNT = [*grid(dataset=("mnist",), seed=range(2), instance=tuple(ROTATIONS), method=METHODS),
            *grid(dataset=("mnist",), seed=(0,), instance=tuple(ROTATIONS), method=("corefed-sum",)),
            *grid(dataset=("cifar10",), seed=(0,), instance=tuple(ROTATIONS), method=METHODS)]  # fmt: skip
-_STEPS = grid(dataset=("mnist",), instance=("high", "low"), method=METHODS, seed=(0,))
+_STEPS = grid(dataset=("mnist",), instance=("high",), method=METHODS, seed=(0,))
 _PENALTY = [*grid(dataset=("mnist",), instance=("high",), sigma=(0.0, 1.0, 10.0, 100.0), weights=("normalised",), seed=(0,)),
             *grid(dataset=("mnist",), instance=("high",), sigma=(1.0, 10.0), weights=("printed",), seed=(0,)),
             *grid(dataset=("mnist",), instance=("mid", "low"), sigma=(0.0,), weights=("normalised",), seed=(0,))]  # fmt: skip

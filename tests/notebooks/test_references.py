@@ -72,7 +72,7 @@ def test_what_a_notebook_loads_is_in_its_metadata():
                 if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
                     continue
                 room, first = ast.unparse(node.func.value), node.args[0]
-                if node.func.attr == "load" and room in declared and isinstance(first, ast.Constant):
+                if node.func.attr in ("load", "images") and room in declared and isinstance(first, ast.Constant):
                     patterns = declared[room]
                     assert any(Path(str(first.value)).match(p) for p in patterns), (
                         f"{name}: {ast.unparse(node)}"
