@@ -1,0 +1,520 @@
+"""RankFF learning one model, CoreFed, and agents with images: against autograd, sorting, scipy and torch.nn."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage, optimize
+from toy import rows
+
+from fairfl_lite.data import Images, Partition
+from fairfl_lite.errors import FairFLError
+from fairfl_lite.experiments import rankff_facts
+from fairfl_lite.experiments.rankff import ROTATIONS, SETTINGS, learner, measured, ray_beta, rotations
+from fairfl_lite.experiments.rankff_facts import descend
+from fairfl_lite.federation import Federation, Local
+from fairfl_lite.methods import CoreFed, FedAvg, RankFF
+from fairfl_lite.methods.rankff import along, penalty_weights, place, threshold
+from fairfl_lite.models import CNN, VGG11, channels_last, pool
+from fairfl_lite.vision import Pictures, Pixels, deal, fit, image_losses, rotate
+
+
+def toy(seeds=(0,), clients=4, **options):
+    return Federation.of(rows(), Partition.dirichlet(0.5, clients), seeds, Local("sgd", 0.1, 0.0, 1, 0), **options)
+
+
+def equations(fed, run=0):
+    """Losses and slopes of a logistic regression in double precision, from the rows themselves."""
+    shards = fed.shards["train"]
+    held = [shards.rows(run, k) for k in range(fed.clients)]
+    X = [np.c_[(shards.X[i].astype(float) - fed.shift[run]) * fed.scale[run], np.ones(len(i))] for i in held]
+    y = [shards.y[i].astype(float) for i in held]
+
+    def losses(theta):
+        return np.array([np.mean(np.logaddexp(0, x @ theta) - z * (x @ theta)) for x, z in zip(X, y, strict=True)])
+
+    def slopes(theta):
+        return np.stack([x.T @ (1 / (1 + np.exp(-x @ theta)) - z) / len(z) for x, z in zip(X, y, strict=True)])
+
+    return losses, slopes
+
+
+@pytest.fixture(scope="module")
+def table3():
+    """Three agents, and the model with the largest sum of utilities."""
+    fed = toy(clients=3)
+    return fed, fed.run(RankFF(400, 1.0, sigma0=0.0, J=1), 400, record=()).state.params
+
+
+# The identity: RankFF's gradient is FedSGD's, with weights
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 2**32 - 1), st.floats(0, 1e4))
+def test_the_weights_give_the_gradient_of_phi_in_double_precision(seed, sigma):
+    """Phi differentiated numerically, in double precision, on the rows of a federation; the weights against it."""
+    fed, rng = toy(), np.random.default_rng(seed)
+    losses, slopes = equations(fed)
+    theta, M = rng.normal(size=5), 1.0
+    alpha = M - losses(theta) + rng.uniform(-1, 1, 4)
+
+    def phi(theta):
+        u = M - losses(theta)
+        return -u.sum() + sigma * (np.maximum(0, alpha - u) ** 2).sum()
+
+    ours = penalty_weights(M - losses(theta), alpha, sigma) @ slopes(theta)
+    found = optimize.approx_fprime(theta, phi, 1e-7)
+    np.testing.assert_allclose(ours, found, atol=1e-4 * (1 + np.abs(ours).max()))
+
+
+def test_slopes_of_a_table_are_the_losses_and_gradients_of_all_rows():
+    fed = toy(seeds=(0, 1))
+    theta = np.random.default_rng(0).normal(size=(2, 5)).astype(np.float32)
+    loss, slope = fed.slopes(theta)
+    for run in range(2):
+        losses, slopes = equations(fed, run)
+        np.testing.assert_allclose(loss[run], losses(theta[run].astype(float)), rtol=1e-5)
+        np.testing.assert_allclose(slope[run], slopes(theta[run].astype(float)), atol=1e-5)
+    with pytest.raises(FairFLError, match="batch=0"):
+        fed.slopes(theta, 1, 32)
+
+
+def test_stored_checks_find_no_violation_and_see_a_wrong_identity():
+    found = rankff_facts.identity_check()
+    assert list(found) == ["statement", "n", "m", "how", "instances", "violations", "worst"]
+    assert set(found["statement"]) == {"identity-weights"} and found["instances"].min() >= 20
+    assert found["violations"].sum() == 0 and found["worst"].max() < 1e-12
+    wrong = rankff_facts.identity_check(lambda u, alpha, sigma: 1 + sigma * np.maximum(0, alpha - u), times=40)
+    assert (wrong["violations"] > 0).all()
+
+
+def test_penalty_converges_to_the_program_and_not_without_a_penalty():
+    found = rankff_facts.penalty_check(times=10)
+    assert found["violations"].sum() == 0 and set(found["statement"]) == {"penalty-convergence"}
+    fed, alpha = rankff_facts.contested(3, 2, np.random.default_rng(1))
+    exact = rankff_facts.solve(fed.u, fed.grad, alpha, fed.optimum)
+    path = rankff_facts.penalty_path(fed, alpha, [0.0, 10.0, 1000.0])
+    away = np.linalg.norm(path - exact, axis=1)
+    assert away[0] > 0.01 and away[0] > away[1] > away[2] > 0
+    np.testing.assert_allclose(path[0], fed.optimum, atol=1e-8)
+    u = fed.u(exact)
+    assert (u >= alpha - 1e-8).all() and np.isclose(u, alpha, atol=1e-6).any()
+    cells = np.stack(np.meshgrid(*[x + np.linspace(-0.3, 0.3, 601) for x in exact]), -1).reshape(-1, 2)  # by looking everywhere
+    v = fed.u(cells)
+    assert v[(v >= alpha).all(1)].sum(1).max() <= u.sum() + 1e-9 < v.sum(1).max()
+    with pytest.raises(FairFLError, match="larger r"):
+        rankff_facts.solve(fed.u, fed.grad, np.ones(3), fed.optimum)
+
+
+def test_the_federation_of_quadratics_answers_as_its_formula():
+    """u_i = 1 - x'Ax, by hand in the plane, and gradients by differences."""
+    A = np.array([[[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.5], [0.5, 3.0]]])
+    fed = rankff_facts.Quadratics(A, np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([1.0, 1.0]), (0, 1))
+    np.testing.assert_allclose(fed.u(fed.first), [1 - 1, 1 - 5])
+    np.testing.assert_allclose(fed.losses(fed.start()), [[1, 5], [1, 5]])
+    loss, slope = fed.slopes(fed.start())
+    found = optimize.approx_fprime(fed.first, lambda c: 1 - fed.u(c), 1e-7)
+    np.testing.assert_allclose(slope[1], found, atol=1e-5)
+    np.testing.assert_allclose(optimize.approx_fprime(fed.optimum, lambda c: fed.u(c).sum(), 1e-7), 0, atol=1e-5)
+    own = rankff_facts.Quadratics.round_ones([[0.0, 0.0], [2.0, 4.0]], scale=3.0)
+    np.testing.assert_allclose(own.first, [1, 2])
+    np.testing.assert_allclose(own.u(own.first), 1 - 3 * 5.0)
+
+
+def test_the_logistic_equations_are_the_federations(table3):
+    fed, plain = table3
+    (losses, slopes), (u, grad), theta = equations(fed), rankff_facts.logistic(fed), plain[0].astype(float)
+    np.testing.assert_allclose(u(theta), 1 - losses(theta))
+    np.testing.assert_allclose(grad(theta), slopes(theta))
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_sigma_zero_is_fedsgd(normalise):
+    """Every agent weighs 1, so a step is the mean gradient whatever alpha is."""
+    fed = toy(seeds=(0, 1))
+    theta = fed.start()
+    for t in range(1, 7):
+        theta = (theta - 0.3 * fed.slopes(theta, t)[1].astype(np.float64).mean(1)).astype(np.float32)
+    state = fed.run(RankFF(3, 0.3, sigma0=0.0, normalise=normalise, J=5), 6).state
+    np.testing.assert_array_equal(state.params, theta)
+    np.testing.assert_array_equal(state["weights"], 1.0)
+
+
+def test_a_round_is_a_step_along_the_weighted_slopes():
+    fed = toy()
+    method = RankFF(2, 0.5, sigma0=3.0, J=20, p=2.0, normalise=False)
+    state = method.round(fed, method.start(fed), 1)
+    first = fed.start()
+    loss, slope = fed.slopes(first)
+    u, _ = along(fed, first, 2.0, 20, key="search 1")
+    alpha = threshold(u, 0.5)
+    weights = 1 + 6.0 * np.maximum(0, alpha - (1 - loss))
+    assert weights.max() > 1.1
+    np.testing.assert_allclose(state["alpha"], alpha)
+    np.testing.assert_allclose(state.params, first - 0.5 * (weights[..., None] * slope).sum(1) / 4, rtol=1e-5)
+    whole = replace(method, normalise=True).round(fed, method.start(fed), 1).params
+    np.testing.assert_allclose(whole - first, (state.params - first) * 4 / weights.sum(), rtol=1e-4)
+
+
+# LocalApprox
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 30), st.floats(0, 1), st.integers(0, 2**32 - 1))
+def test_threshold_is_a_place_in_the_sorted_list_and_place_counts(count, r, seed):
+    u = np.random.default_rng(seed).integers(0, 6, (2, 3, count)).astype(float)
+    alpha, at = threshold(u, r), place(u)
+    for run, agent in np.ndindex(2, 3):
+        best_first = sorted(u[run, agent], reverse=True)
+        k = min(max(int(r * count), 1), count)
+        assert alpha[run, agent] == best_first[k - 1]
+        assert at[run, agent] == sum(v >= u[run, agent, 0] for v in u[run, agent])
+    each = threshold(u, np.array([[1.0], [0.0]]))
+    np.testing.assert_array_equal(each[0], u[0].min(-1))
+    np.testing.assert_array_equal(each[1], u[1].max(-1))
+
+
+def bowls(scales, best, seeds=(0,)):
+    """Agents with u_i = 1 - scale_i |theta - best_i|^2, from the origin."""
+    best = np.asarray(best, float)
+    return rankff_facts.Quadratics(np.asarray(scales)[:, None, None] * np.eye(best.shape[1]), best, 0 * best[0], seeds)
+
+
+def test_along_a_bowl_is_a_parabola_and_beta_a_share_of_p():
+    """u(xi) = 1 - a (R - xi)^2 with R the distance to the best model, so that xi <= 2 R is at least as good."""
+    fed = bowls([1.0, 3.0], [[3.0, 4.0], [0.0, 1.0]])
+    u, xi = along(fed, fed.start(), 20.0, 4000)
+    assert u.shape == (1, 2, 4001) and xi.shape == (1, 4000) and xi.min() >= 0 and xi.max() < 20
+    R = np.array([5.0, 1.0])[None, :, None]
+    np.testing.assert_allclose(u[..., 1:], 1 - np.array([[1.0], [3.0]]) * (R - xi[:, None]) ** 2, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(place(u), 1 + (xi[:, None] <= 2 * R + 1e-6).sum(-1))
+    np.testing.assert_allclose(place(u)[0] / 4001, [10 / 20, 2 / 20], atol=0.03)
+
+
+def test_along_is_flat_where_the_gradient_is_zero_and_drawn_by_seed_and_key():
+    fed = bowls([1.0], [[0.0, 0.0]], seeds=(0, 1))
+    u, xi = along(fed, fed.start(), 5.0, 7)
+    assert (u == 1).all() and (place(u) == 8).all()
+    assert not np.allclose(xi[0], xi[1])
+    np.testing.assert_array_equal(xi, along(fed, fed.start(), 5.0, 7)[1])
+    assert not np.allclose(xi, along(fed, fed.start(), 5.0, 7, key="another")[1])
+
+
+# The search, and program (2)
+
+
+def test_rankff_approaches_scipys_solution_of_program_2(table3):
+    """Logistic regression on the toy table with alpha of one r, by steps and by SLSQP in double precision."""
+    fed, plain = table3
+    losses, slopes = equations(fed)
+    far = []
+    for sigma, lr, rounds in ((10.0, 1.0, 400), (100.0, 1.0, 800), (1000.0, 0.15, 4000)):
+        method = RankFF(rounds, lr, sigma0=sigma, growth=1.0, J=40, p=3.0, normalise=False)
+        state = descend(fed, method, rounds, plain)
+        alpha = state["alpha"][0]
+        served = {"type": "ineq", "fun": lambda c, a=alpha: 1 - losses(c) - a, "jac": lambda c: -slopes(c)}
+        exact = optimize.minimize(lambda c: losses(c).sum(), plain[0].astype(float), jac=lambda c: slopes(c).sum(0),
+                                  constraints=[served], method="SLSQP", options={"ftol": 1e-14, "maxiter": 500})  # fmt: skip
+        slack = 1 - losses(exact.x) - alpha
+        assert exact.success and np.isclose(slack, 0, atol=1e-6).sum() == 1 and slack.min() > -1e-8
+        far.append(np.linalg.norm(state.params[0] - exact.x))
+    assert np.linalg.norm(plain[0] - exact.x) > 0.3 > far[0] > 2 * far[1] > 8 * far[2]
+    assert far[2] < 0.02
+
+
+def test_normalised_weights_have_the_same_end_and_outlast_a_large_sigma(table3):
+    fed, plain = table3
+    how = dict(steps=800, lr=1.0, sigma0=100.0, growth=1.0, J=40, p=3.0)
+    ours, printed = (descend(fed, RankFF(**how, normalise=n), 800, plain) for n in (True, False))
+    np.testing.assert_array_equal(ours["alpha"], printed["alpha"])
+    np.testing.assert_allclose(ours.params, printed.params, atol=2e-3)
+    how["sigma0"] = 1000.0
+    with np.errstate(all="ignore"):
+        ours, printed = (descend(fed, RankFF(**how, normalise=n), 800, plain) for n in (True, False))
+    assert not np.isfinite(printed.params).all() and np.linalg.norm(ours.params - plain) < 2
+
+
+@pytest.mark.parametrize("lr", [0.2, 5.0])
+def test_the_search_halves_and_keeps_the_model_of_the_smallest_rank_that_was_met(lr):
+    """Two agents who want different places: r is met or not by the utilities themselves, checked at the end of each r."""
+    fed, steps = bowls([1.0, 1.0], [[-1.0, 0.0], [1.0, 0.0]], seeds=(0, 1)), 4
+    method = RankFF(steps, lr, J=30, p=4.0)
+    state, low, high, best, beta = method.start(fed), np.zeros(2), np.ones(2), fed.start(), np.ones(2)
+    for search in range(5):
+        for t in range(search * steps + 1, (search + 1) * steps + 1):
+            state = method.round(fed, state, t)
+        np.testing.assert_array_equal(state["r"], (low + high) / 2)
+        met = (1 - fed.losses(state.params) >= state["alpha"]).all(1)
+        low, high = np.where(met, low, state["r"]), np.where(met, state["r"], high)
+        best, beta = np.where(met[:, None], state.params, best), np.where(met, state["r"], beta)
+        np.testing.assert_array_equal(state["best"], best)
+        np.testing.assert_array_equal(state["beta"], beta)
+    assert (high - low == 2.0**-5).all()
+
+
+# CoreFed
+
+
+def test_corefed_with_equal_utilities_is_fedavg_of_equal_agents(monkeypatch):
+    fed = toy(seeds=(0, 1))
+    monkeypatch.setattr(type(fed), "losses", lambda self, params, on="train": np.full(self.sizes.shape, 0.2))
+    trained = fed.train(fed.start(), 1).astype(np.float64)
+    np.testing.assert_allclose(fed.run(CoreFed(), 1, record=()).state.params, trained.mean(1), rtol=1e-5, atol=1e-6)
+    longer = fed.start() + (trained.mean(1) - fed.start()) / 0.8
+    np.testing.assert_allclose(fed.run(CoreFed("sum"), 1, record=()).state.params, longer, rtol=1e-5, atol=1e-6)
+
+
+def test_corefed_by_hand():
+    fed = toy()
+    first = fed.start()
+    w = 1 / np.maximum(1 - fed.losses(first), 0.05)
+    away = fed.train(first, 1).astype(np.float64) - first[:, None]
+    for scaling, whole in (("normalised", w.sum()), ("sum", 4)):
+        state = fed.run(CoreFed(scaling), 1, record=()).state
+        np.testing.assert_allclose(state.params, first + (w[..., None] * away).sum(1) / whole, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(state["weights"], w)
+    assert np.ptp(w) > 0.05
+
+
+def test_a_negative_utility_weighs_as_the_floor_does():
+    fed = toy()
+    state = fed.run(CoreFed(M=-3.0, floor=0.1), 1, record=()).state
+    np.testing.assert_allclose(state["weights"], 10.0)
+
+
+# Images
+
+
+def pictures(side=28, many=240, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 256, (many, 1, side, side), dtype=np.uint8)
+    y = rng.integers(0, 10, many)
+    return Images("mnist", x, y.astype(np.int64), many * 2 // 3, "digest")
+
+
+SMALL = CNN((2, 3), 8)
+
+
+def agents(angles=(0, 90, 200), seeds=(0, 1), local=None, model=SMALL, **more):
+    sizes = dict(train=12, validation=4, test=9, probe=5, look=6) | more
+    return Pictures.agents(pictures(), angles, seeds, local or Local("sgd", 0.1, 0.01, 2, 5), model, **sizes)
+
+
+def layers(theta, channels=(2, 3), hidden=8):
+    """SMALL in torch.nn, with the same parameters."""
+    a, b = channels
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(1, a, 5), torch.nn.MaxPool2d(2), torch.nn.ReLU(),
+        torch.nn.Conv2d(a, b, 5), torch.nn.MaxPool2d(2), torch.nn.ReLU(),
+        torch.nn.Flatten(), torch.nn.Linear(16 * b, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 10),
+    )  # fmt: skip
+    torch.nn.utils.vector_to_parameters(torch.tensor(theta), net.parameters())
+    return net
+
+
+def test_agents_train_as_a_plain_loop_does():
+    fed = agents()
+    theta, keys = fed.start(), fed._keys("train", 3)
+    trained = fed.train(theta, 3, who=np.array([[True, True, True], [True, True, False]]))
+    for run, k in np.ndindex(2, 3):
+        net, held = layers(theta[run]), fed.shards["train"].rows(run, k)
+        x, y = torch.as_tensor(fed.shards["train"].X[held] / np.float32(255)), torch.as_tensor(fed.shards["train"].y[held])
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        rng = np.random.default_rng(keys[run, k])
+        for _ in range(2 if (run, k) != (1, 2) else 0):
+            for batch in torch.as_tensor(rng.permutation(12)).split(5):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(net(x[batch]), y[batch]).backward()
+                optimizer.step()
+                with torch.no_grad():
+                    for part in net.parameters():
+                        part.mul_(1 - 0.1 * 0.01)
+        ours = torch.nn.utils.parameters_to_vector(net.parameters()).detach().numpy()
+        np.testing.assert_allclose(trained[run, k], ours, atol=1e-5)
+
+
+def test_fit_has_momentum_and_a_rate_that_falls_as_half_a_cosine():
+    images = pictures(many=30)
+    x, y = torch.as_tensor(images.x), torch.as_tensor(images.y)
+    theta = SMALL.init(np.random.default_rng(0))
+    ours = fit(SMALL, x, y, theta, Pixels(), np.random.default_rng(5), lr=0.05, epochs=2, batch=8, momentum=0.9, cosine=True)
+    net, rng = layers(theta), np.random.default_rng(5)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 8)
+    for _ in range(2):
+        for batch in torch.as_tensor(rng.permutation(30)).split(8):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(net(x[batch] / 255), y[batch]).backward()
+            optimizer.step()
+            falling.step()
+    np.testing.assert_allclose(ours, torch.nn.utils.parameters_to_vector(net.parameters()).detach().numpy(), atol=1e-5)
+
+
+def test_fit_turns_images_anew_within_an_angle():
+    images = pictures(many=20)
+    x, y = torch.as_tensor(images.x), torch.as_tensor(images.y)
+    theta = SMALL.init(np.random.default_rng(0))
+    turned = fit(SMALL, x, y, theta, Pixels(), np.random.default_rng(5), lr=0.05, batch=0, within=90.0)
+    rng = np.random.default_rng(5)
+    seen = rotate(x, torch.as_tensor(rng.uniform(-90, 90, 20), dtype=torch.float32))
+    plain = fit(SMALL, seen, y, theta, Pixels(), rng, lr=0.05, batch=0)
+    np.testing.assert_allclose(turned, plain, atol=1e-6)
+
+
+def test_slopes_of_images_are_autograds_and_a_batch_is_a_batch():
+    fed = agents(train=130, validation=0, angles=(0,), seeds=(0,))  # more than go through the network together
+    theta = fed.start()
+    net, held = layers(theta[0]), fed.shards["train"].rows(0, 0)
+    x, y = torch.as_tensor(fed.shards["train"].X[held] / np.float32(255)), torch.as_tensor(fed.shards["train"].y[held])
+    loss, slope = fed.slopes(theta)
+    whole = torch.nn.functional.cross_entropy(net(x), y)
+    whole.backward()
+    np.testing.assert_allclose(loss[0, 0], whole.item(), rtol=1e-5)
+    np.testing.assert_allclose(slope[0, 0], torch.cat([p.grad.ravel() for p in net.parameters()]), atol=1e-5)
+    np.testing.assert_allclose(loss, fed.losses(theta), rtol=1e-5)
+    some, _ = fed.slopes(theta, 4, 10)
+    rows_ = np.random.default_rng(fed._keys("slopes", 4)[0, 0]).permutation(130)[:10]
+    each = image_losses(SMALL, theta[0], x.mul(255).round().byte(), y, Pixels())
+    np.testing.assert_allclose(some[0, 0], each[rows_].mean(), rtol=1e-4)
+
+
+def test_losses_of_images_in_all_shapes():
+    fed = agents()
+    own = np.stack([fed.start(), 0.5 * fed.start(), 2 * fed.start()], 1).astype(np.float32)
+    crossed, each = fed.losses(own, "test", cross=True), fed.losses(own, "test")
+    assert crossed.shape == (2, 3, 3) and each.shape == (2, 3)
+    for m in range(3):
+        np.testing.assert_allclose(crossed[:, m], fed.losses(own[:, m], "test"))
+        np.testing.assert_allclose(crossed[:, m, m], each[:, m])
+    np.testing.assert_allclose(fed.losses(own[:, 0], fed.shards["look"]), fed.losses(own[:, 0], "look"))
+    net, held = layers(own[1, 2]), fed.shards["test"].rows(1, 2)
+    x, y = torch.as_tensor(fed.shards["test"].X[held] / np.float32(255)), torch.as_tensor(fed.shards["test"].y[held])
+    np.testing.assert_allclose(each[1, 2], torch.nn.functional.cross_entropy(net(x), y).item(), rtol=1e-5)
+    right = (net(x).argmax(1) == y).double().mean().item()
+    assert fed.accuracy(own[:, 2])[1, 2] == right
+
+
+def test_agents_share_no_image_and_see_it_turned():
+    images, fed = pictures(), agents(skip=10)
+    dealt = [deal(0, "train", 10, 160, 3, 16), deal(0, "test", 160, 240, 3, 9)]
+    assert len(np.unique(np.concatenate(dealt[0]))) == 48 and min(map(min, dealt[0])) >= 10 and max(map(max, dealt[0])) < 160
+    assert min(map(min, dealt[1])) >= 160
+    for k, quarter in ((0, 0), (1, 1)):  # 0 and 90 degrees
+        held = fed.shards["train"].rows(0, k)
+        np.testing.assert_array_equal(fed.shards["train"].X[held], np.rot90(images.x[dealt[0][k][:12]], quarter, (2, 3)))
+        np.testing.assert_array_equal(fed.shards["train"].y[held], images.y[dealt[0][k][:12]])
+    assert [fed.shards[p].sizes[0, 0] for p in ("train", "validation", "test", "probe", "look")] == [12, 4, 9, 5, 6]
+    np.testing.assert_array_equal(fed.shards["probe"].rows(0, 1), fed.shards["train"].rows(0, 1)[:5])
+
+
+def test_a_given_first_model_is_where_all_start():
+    first = SMALL.init(np.random.default_rng(9))
+    np.testing.assert_array_equal(agents(first=first).start(), np.stack([first, first]))
+    assert not np.allclose(agents().start()[0], agents().start()[1])
+
+
+@settings(max_examples=25)
+@given(st.floats(-400, 400), st.sampled_from([1, 3]), st.integers(0, 2**32 - 1))
+def test_rotate_is_scipys(degrees, channels, seed):
+    x = np.random.default_rng(seed).random((2, channels, 9, 9)).astype(np.float32)
+    there = ndimage.rotate(x, degrees, axes=(3, 2), reshape=False, order=1, mode="grid-constant", prefilter=False)
+    np.testing.assert_allclose(rotate(torch.as_tensor(x), degrees).numpy(), there, atol=2e-3)
+
+
+def test_rotate_by_quarters_is_exact_and_by_turns_is_nothing():
+    x = torch.as_tensor(pictures(many=6).x)
+    for turns in (-360, 0, 360, 720):
+        assert rotate(x, turns) is x
+    for quarter in (1, 2, 3, 5):
+        turned = rotate(x, 90 * quarter)
+        assert turned.dtype == torch.uint8
+        np.testing.assert_array_equal(turned, np.rot90(x, quarter, (2, 3)))
+    each = rotate(x, [0, 90, 0, 180, 30, 0])
+    np.testing.assert_array_equal(each[[0, 2, 5]], x[[0, 2, 5]])
+    np.testing.assert_array_equal(each[1], np.rot90(x[1], 1, (1, 2)))
+
+
+def test_pool_is_max_pool_with_and_without_learning():
+    x = torch.randn(3, 4, 8, 6, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        np.testing.assert_array_equal(pool(x), torch.nn.functional.max_pool2d(x, 2))
+        np.testing.assert_array_equal(pool(channels_last(x)), torch.nn.functional.max_pool2d(x, 2))
+    one = x[:, :1]
+    assert channels_last(one).shape == one.shape and torch.equal(channels_last(one), one)
+
+
+def test_networks_are_as_large_as_their_layers():
+    assert CNN().size == 250 + 10 + 5000 + 20 + 16_000 + 50 + 500 + 10
+    convolutions = sum(9 * i * o + o for i, o in zip((3, 64, 128, 256, 256, 512, 512, 512), VGG11().channels, strict=True))
+    assert VGG11().size == convolutions + 512 * 10 + 10 == 9_225_610
+    assert VGG11(1 / 8).channels == [8, 16, 32, 32, 64, 64, 64, 64]
+    logits = VGG11(1 / 8).forward(torch.as_tensor(VGG11(1 / 8).init(np.random.default_rng(0))), torch.rand(2, 3, 32, 32))
+    assert logits.shape == (2, 10) and torch.isfinite(logits).all()
+
+
+def test_pixels_are_brought_to_each_datasets_scale():
+    x = np.array([0, 255], np.uint8).reshape(2, 1, 1, 1)
+    np.testing.assert_array_equal(Pixels.of("mnist")(x).ravel(), [0, 1])
+    colour = Pixels.of("cifar10")(np.full((1, 3, 1, 1), 51, np.uint8)).ravel()
+    np.testing.assert_allclose(colour, (0.2 - np.array([0.4914, 0.4822, 0.4465])) / [0.2470, 0.2435, 0.2616], rtol=1e-5)
+
+
+# The runs of Table 2, made small
+
+
+def test_table_2_with_little_images():
+    fed = agents(local=Local("sgd", 0.1, 0.0, 1, 5))
+    how = replace(SETTINGS["mnist"], searches=2, steps=3, sample=4, rounds=2)
+    for name in ("fedavg", "corefed", "corefed-sum", "rankff"):
+        method, rounds = learner(name, how)
+        assert (method.name, rounds) == (name, 6 if name == "rankff" else 2)
+        state = fed.run(replace(method, J=5) if name == "rankff" else method, rounds, record=()).state
+        assert np.isfinite(state.params).all()
+    one = agents(seeds=(0,))
+    theta, u = one.start(), 1 - one.losses(one.start(), "test")
+    found = measured(one, theta)
+    assert found["sum"] == pytest.approx(u.sum()) and found["worst"] == pytest.approx(u.min())
+    assert found["rank"] == pytest.approx(found["beta"] - 1 / 101) and found["beta"] == ray_beta(one, theta)
+    assert 101 * found["beta"] == pytest.approx(round(101 * found["beta"]))
+    assert found["accuracy"] == one.accuracy(theta).mean()
+
+
+def test_fedavg_on_images_is_the_mean_of_what_agents_learnt():
+    fed = agents()
+    state = fed.run(FedAvg(), 1, record=()).state
+    np.testing.assert_allclose(state.params, fed.train(fed.start(), 1).mean(1), atol=1e-6)
+
+
+def test_a_hundred_agents_repeat_the_list_of_ten():
+    assert rotations("high", 100) == ROTATIONS["high"] * 10 and len(set(ROTATIONS["high"])) == 8
+
+
+# Bad input
+
+
+BAD = [
+    (lambda: RankFF(steps=0), "steps >= 1"),
+    (lambda: RankFF(lr=0.0), "lr > 0"),
+    (lambda: RankFF(sigma0=-1.0), "sigma0 >= 0"),
+    (lambda: CoreFed("mean"), "CoreFed scaling"),
+    (lambda: CoreFed(floor=0.0), "floor must be above 0"),
+    (lambda: along(bowls([1.0], [[0.0]]), np.zeros((1, 1)), 0.0, 5), "p > 0"),
+    (lambda: along(bowls([1.0], [[0.0]]), np.zeros((1, 1)), 1.0, 0), "at least one sample"),
+    (lambda: agents(train=60), "3 agents cannot have 64 train images each, there are 160 in all"),
+    (lambda: agents(test=40), "3 agents cannot have 40 test images"),
+    (lambda: agents(local=Local("adam")).train(agents().start(), 1), "optimizer='sgd'"),
+    (lambda: agents().losses(agents().start(), "tset"), "test"),
+    (lambda: Pixels.of("mnits"), "mnist"),
+    (lambda: rotations("medium"), "instance"),
+    (lambda: learner("fedsgd", SETTINGS["mnist"]), "method of RankFF"),
+]
+
+
+@pytest.mark.parametrize(("call", "says"), BAD, ids=[says for _, says in BAD])
+def test_bad_input_is_said_in_one_sentence(call, says):
+    with pytest.raises(FairFLError) as caught:
+        call()
+    assert says in str(caught.value) and "\n" not in str(caught.value)
