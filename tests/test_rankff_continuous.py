@@ -518,3 +518,8 @@ def test_bad_input_is_said_in_one_sentence(call, says):
     with pytest.raises(FairFLError) as caught:
         call()
     assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_model_that_left_the_numbers_is_last():
+    nan = float("nan")
+    assert place(np.array([[[nan, 0.1, nan, 0.3], [0.2, nan, 0.3, 0.1]]])).tolist() == [[4, 2]]

@@ -121,7 +121,11 @@ def threshold(u: np.ndarray, r: float | np.ndarray) -> np.ndarray:
 
 
 def place(u: np.ndarray) -> np.ndarray:
-    """Position of the model itself among what `along` looked at: #{j : u_j >= u_0}, itself included, [run, agent]."""
+    """Position of the model itself among what `along` looked at: #{j : u_j >= u_0}, itself included, [run, agent].
+
+    A model that left the numbers (NaN) is worse than any other: last, where it is the model itself.
+    """
+    u = np.where(np.isnan(u), -np.inf, u)
     return (u >= u[..., :1]).sum(-1)
 
 
