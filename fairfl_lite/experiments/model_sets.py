@@ -72,7 +72,7 @@ class ModelSet:
     def train(self, workers: int = 2, quiet: bool = False) -> np.ndarray:
         """The parameters of all models, float32 [m, P]: those in the cache, and the others trained now."""
         distinct = list(dict.fromkeys(self.angles))
-        missing = [a for a in distinct if not read(self._model(a))]
+        missing = [a for a in distinct if "values" not in read(self._model(a))]
         if missing:
             data.images(self.dataset)  # fetched and unpacked once, before several processes ask for it
         with each(self._train_one, missing, workers) as trained:
@@ -84,9 +84,9 @@ class ModelSet:
     def losses(self, angle: float, rows: slice, workers: int = 2, quiet: bool = False) -> np.ndarray:
         """Cross-entropy of every model on each test image in `rows`, turned by `angle`: float32 [m, images]; kept likewise."""
         distinct = list(dict.fromkeys(self.angles))
-        path = self.folder / f"losses-{angle:g}-{rows.start}-{rows.stop}-{len(distinct)}.npz"
+        path = self.folder / f"losses-{angle:g}-{rows.start}-{rows.stop}-{fingerprint(distinct)[:8]}.npz"
         found = read(path)
-        if not found:
+        if "values" not in found:
             self.train(workers, quiet)
             parts = np.array_split(np.array(distinct), max(1, min(workers, len(distinct))))
             tasks = [(list(map(float, part)), float(angle), rows.start, rows.stop) for part in parts]

@@ -43,9 +43,9 @@ def discrete(utilities: np.ndarray) -> Chosen:
 def literal(utilities: np.ndarray) -> Chosen:
     """Algorithm 1 line by line, with `k` = floor(beta m) and `tried` the values floor(r m).
 
-    Its first step takes r from 1 to 0, where no utility is the 0-th highest: we count that as infeasible. It stops at steps
-    of about 2 / m, so beta may be too large; and line 18 reads C at the last r, which was perhaps never feasible: then
-    there is no model, and we return -1.
+    Its first step takes r from 1 to 0, where no utility is the 0-th highest: we count that as infeasible. It stops on a grid
+    of 2 to 4 places, so beta may be too large; and line 18 reads C at the last r, which was never tested: then there is no
+    model, and we return -1.
     """
     u = _utilities(utilities)
     m = u.shape[1]
