@@ -33,7 +33,7 @@ def rotate(x: torch.Tensor, degrees: float | Sequence[float] | torch.Tensor) -> 
     uint8 images stay uint8; an angle that is a whole number of turns gives the images back as they are.
     """
     angle = torch.as_tensor(degrees, dtype=torch.float32) * (math.pi / 180)
-    if bool((angle % (2 * math.pi) == 0).all()):
+    if not len(x) or bool((angle % (2 * math.pi) == 0).all()):
         return x
     cos, sin = angle.cos().expand(len(x)), angle.sin().expand(len(x))
     turn = torch.stack([torch.stack([cos, -sin], 1), torch.stack([sin, cos], 1)], 1)

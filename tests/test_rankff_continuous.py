@@ -523,3 +523,9 @@ def test_bad_input_is_said_in_one_sentence(call, says):
 def test_a_model_that_left_the_numbers_is_last():
     nan = float("nan")
     assert place(np.array([[[nan, 0.1, nan, 0.3], [0.2, nan, 0.3, 0.1]]])).tolist() == [[4, 2]]
+
+
+def test_agents_need_no_validation_images():
+    images = Images("mnist", np.zeros((8, 1, 28, 28), np.uint8), np.arange(8) % 2, 6, "toy")
+    fed = Pictures.agents(images, (0, 20), [0], Local("sgd", 0.1, 0.0, 1, 2), CNN((2, 2), 3), train=3, test=1)
+    assert fed.shards["validation"].sizes.tolist() == [[0, 0]] and fed.sizes.tolist() == [[3, 3]]
