@@ -245,10 +245,10 @@ _SETS = [*grid(dataset=("mnist",), reading=("fixed", "random"), instance=tuple(R
 _BOTH = ("mnist", "cifar10")
 _RATES = [*grid(dataset=("mnist",), method=("fedavg",), lr=(0.05, 0.1, 0.2, 0.4)),
           *grid(dataset=("mnist",), method=("rankff",), lr=(0.2, 0.4, 0.8))]  # fmt: skip
-_LEARNT = [*grid(dataset=("mnist",), seed=range(2), instance=tuple(ROTATIONS), method=METHODS),
+_LEARNT = [*grid(dataset=("mnist",), seed=range(3), instance=tuple(ROTATIONS), method=METHODS),
            *grid(dataset=("mnist",), seed=(0,), instance=tuple(ROTATIONS), method=("corefed-sum",)),
            *grid(dataset=("cifar10",), seed=(0,), instance=tuple(ROTATIONS), method=METHODS)]  # fmt: skip
-_STEPS = grid(dataset=("mnist",), instance=("high",), method=METHODS, seed=(0,))
+_STEPS = grid(dataset=("mnist",), instance=("high", "low"), method=METHODS, seed=(0,))
 _PENALTY = [*grid(dataset=("mnist",), instance=("high",), sigma=(0.0, 1.0, 10.0, 100.0), weights=("normalised",), seed=(0,)),
             *grid(dataset=("mnist",), instance=("high",), sigma=(1.0, 10.0), weights=("printed",), seed=(0,)),
             *grid(dataset=("mnist",), instance=("mid", "low"), sigma=(0.0,), weights=("normalised",), seed=(0,))]  # fmt: skip
@@ -259,7 +259,7 @@ EXPERIMENTS = (
     Experiment("rankff/landscape", landscape, _SETS, _BOTH),
     Experiment("rankff/facts", shares, _SETS, _BOTH),
     Experiment("rankff/rates", rates, _RATES, ("mnist",), seeds=1, workers=2),
-    Experiment("rankff/continuous", table2, _LEARNT, _BOTH, seeds=2, workers=2),
+    Experiment("rankff/continuous", table2, _LEARNT, _BOTH, seeds=3, workers=2),
     Experiment("rankff/steps", steps, _STEPS, ("mnist",), seeds=1, workers=2),
     Experiment("rankff/penalty", penalty, _PENALTY, ("mnist",), seeds=1, workers=2),
 )
