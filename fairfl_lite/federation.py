@@ -311,10 +311,10 @@ class Federation:
         return self.aggregate(np.asarray(messages, np.float64))
 
     def average(self, stacked: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """sum_k w_k theta_k / sum_k w_k, both sums through the aggregator: [run, client, P] -> [run, P] float32."""
+        """sum_k w_k theta_k / sum_k w_k, both sums through the aggregator: [run, client, P] -> [run, P]."""
         weights = np.asarray(weights, np.float64)[..., None]
         total = self.sum(np.concatenate([weights * stacked, weights], axis=2))
-        return (total[:, :-1] / total[:, -1:]).astype(np.float32)
+        return (total[:, :-1] / total[:, -1:]).astype(stacked.dtype)
 
     def run(
         self, method: Method, rounds: int, *, record: Sequence[Part] = ("test",), remember: Sequence[str] = ()

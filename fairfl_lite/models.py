@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -80,10 +81,20 @@ def pool(x: torch.Tensor) -> torch.Tensor:
     return torch.maximum(x[..., ::2], x[..., 1::2])
 
 
-class Network:
-    """A network for images of ten classes as one flat vector: `shapes` are its tensors in order, weight then bias."""
+@dataclass(frozen=True)
+class Network(ABC):
+    """A network for images of ten classes as one flat vector.
 
-    shapes: list[tuple[int, ...]]
+    double : its parameters, and all that is computed from them, in double precision. Slower, but what is learnt is then the
+    same on every machine to many digits, where single precision parts after some hundred steps.
+    """
+
+    double: bool = field(default=False, kw_only=True)
+
+    @property
+    @abstractmethod
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Its tensors in order, weight then bias."""
 
     @property
     def size(self) -> int:
@@ -95,17 +106,21 @@ class Network:
             rng.normal(0.0, math.sqrt(2 / math.prod(shape[1:])), math.prod(shape)) if len(shape) > 1 else np.zeros(shape)
             for shape in self.shapes
         ]
-        return np.concatenate(parts, dtype=np.float32, casting="unsafe")
+        return np.concatenate(parts, dtype=np.float64 if self.double else np.float32, casting="unsafe")
 
     def forward(self, params: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
         """Logits [rows, 10] of images [rows, channels, side, side]."""
         # One split, not a slice per tensor: its backward pass is one concatenation.
         pieces = params.split([math.prod(shape) for shape in self.shapes])
         tensors = [piece.view(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
-        return self.logits(channels_last(X), [channels_last(t) if t.ndim == 4 else t for t in tensors])
+        X = X.to(params.dtype)
+        if not self.double:  # in double precision channels first are the faster order
+            X, tensors = channels_last(X), [channels_last(t) if t.ndim == 4 else t for t in tensors]
+        return self.logits(X, tensors)
 
+    @abstractmethod
     def logits(self, X: torch.Tensor, tensors: list[torch.Tensor]) -> torch.Tensor:
-        raise NotImplementedError
+        """The forward pass over its tensors."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +134,7 @@ class CNN(Network):
     hidden: int = 50
 
     @property
-    def shapes(self) -> list[tuple[int, ...]]:  # type: ignore[override]
+    def shapes(self) -> list[tuple[int, ...]]:
         a, b = self.channels
         h = self.hidden
         return [(a, 1, 5, 5), (a,), (b, a, 5, 5), (b,), (h, 16 * b), (h,), (10, h), (10,)]
@@ -145,7 +160,7 @@ class VGG11(Network):
         return [max(1, round(self.width * c)) for c in (64, 128, 256, 256, 512, 512, 512, 512)]
 
     @property
-    def shapes(self) -> list[tuple[int, ...]]:  # type: ignore[override]
+    def shapes(self) -> list[tuple[int, ...]]:
         inputs = [3, *self.channels[:-1]]
         layers = [[(c, i, 3, 3), (c,)] for i, c in zip(inputs, self.channels, strict=True)]
         return [shape for layer in layers for shape in layer] + [(10, self.channels[-1]), (10,)]

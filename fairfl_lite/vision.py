@@ -32,14 +32,16 @@ def rotate(x: torch.Tensor, degrees: float | Sequence[float] | torch.Tensor) -> 
 
     uint8 images stay uint8; an angle that is a whole number of turns gives the images back as they are.
     """
-    angle = torch.as_tensor(degrees, dtype=torch.float32) * (math.pi / 180)
+    angle = torch.as_tensor(degrees, dtype=torch.float64) * (math.pi / 180)
     if not len(x) or bool((angle % (2 * math.pi) == 0).all()):
         return x
     cos, sin = angle.cos().expand(len(x)), angle.sin().expand(len(x))
     turn = torch.stack([torch.stack([cos, -sin], 1), torch.stack([sin, cos], 1)], 1)
-    grid = affine_grid(torch.cat([turn, torch.zeros(len(x), 2, 1)], 2), list(x.shape), align_corners=False)
-    turned = grid_sample(x.float(), grid, align_corners=False)
-    return turned.round().to(torch.uint8) if x.dtype == torch.uint8 else turned
+    grid = affine_grid(torch.cat([turn, angle.new_zeros(len(x), 2, 1)], 2), list(x.shape), align_corners=False)
+    turned = grid_sample(x.double(), grid, align_corners=False)
+    if x.dtype == torch.uint8:
+        turned = (turned + 0.500001).floor()  # a half goes up on every machine, whatever its last digits
+    return turned.to(x.dtype)
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def fit(model: Model, x: torch.Tensor, y: torch.Tensor, theta: np.ndarray, pixel
     size = batch or max(len(x), 1)
     steps, step = max(1, epochs * math.ceil(len(x) / size)), 0
     for _ in range(epochs):
-        seen = rotate(x, torch.as_tensor(rng.uniform(-within, within, len(x)), dtype=torch.float32)) if within else x
+        seen = rotate(x, torch.as_tensor(rng.uniform(-within, within, len(x)))) if within else x
         for rows in torch.as_tensor(rng.permutation(len(x))).split(size):
             loss = cross_entropy(model.forward(params, pixels(seen[rows])), y[rows])
             (slope,) = torch.autograd.grad(loss, params)
@@ -85,13 +87,13 @@ def fit(model: Model, x: torch.Tensor, y: torch.Tensor, theta: np.ndarray, pixel
 
 @torch.no_grad()
 def image_losses(model: Model, theta: np.ndarray, x: torch.Tensor, y: torch.Tensor, pixels: Pixels) -> np.ndarray:
-    """Cross-entropy of each image, float32 [rows]."""
+    """Cross-entropy of each image, [rows]."""
     params = torch.as_tensor(theta)
     parts = [
         cross_entropy(model.forward(params, pixels(part)), labels, reduction="none")
         for part, labels in _pairs(x, y)
     ]
-    return torch.cat(parts).numpy() if parts else np.empty(0, np.float32)
+    return torch.cat(parts).numpy() if parts else np.empty(0, theta.dtype)
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class Pictures(Federation):
         if self.local.optimizer != "sgd":
             raise FairFLError("Agents with images train by SGD: set Local(optimizer='sgd').")
         shards, keys = on or self.shards["train"], self._keys("train", t)
-        theta = np.empty((*self.sizes.shape, self.model.size), np.float32)
+        theta = np.empty((*self.sizes.shape, self.model.size), params.dtype)
         theta[:] = params[:, None] if params.ndim == 2 else params
         rates = np.broadcast_to(np.asarray(self.local.lr, float), len(self.seeds))
         for r, k in zip(*np.nonzero(np.ones(self.sizes.shape, bool) if who is None else who), strict=True):
@@ -157,7 +159,7 @@ class Pictures(Federation):
     def slopes(self, params: np.ndarray, t: int = 0, batch: int = 0, on: str = "train") -> tuple[np.ndarray, np.ndarray]:
         """As Federation.slopes, on `batch` images of each agent drawn for round t (0: all of its images in part `on`)."""
         shards = self.shards[choose(on, self.shards, "part of the data")]
-        loss, slope = np.zeros(self.sizes.shape), np.zeros((*self.sizes.shape, self.model.size), np.float32)
+        loss, slope = np.zeros(self.sizes.shape), np.zeros((*self.sizes.shape, self.model.size), params.dtype)
         keys = self._keys("slopes", t)
         for r, k in np.ndindex(*self.sizes.shape):
             x, y = self._images(shards, r, k)

@@ -1,6 +1,11 @@
 """RankFF learning one model, CoreFed, and agents with images: against autograd, sorting, scipy and torch.nn."""
 
+import os
+import subprocess
+import sys
+import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -359,7 +364,7 @@ def test_fit_turns_images_anew_within_an_angle():
     theta = SMALL.init(np.random.default_rng(0))
     turned = fit(SMALL, x, y, theta, Pixels(), np.random.default_rng(5), lr=0.05, batch=0, within=90.0)
     rng = np.random.default_rng(5)
-    seen = rotate(x, torch.as_tensor(rng.uniform(-90, 90, 20), dtype=torch.float32))
+    seen = rotate(x, torch.as_tensor(rng.uniform(-90, 90, 20)))
     plain = fit(SMALL, seen, y, theta, Pixels(), rng, lr=0.05, batch=0)
     np.testing.assert_allclose(turned, plain, atol=1e-6)
 
@@ -435,6 +440,25 @@ def test_rotate_by_quarters_is_exact_and_by_turns_is_nothing():
     each = rotate(x, [0, 90, 0, 180, 30, 0])
     np.testing.assert_array_equal(each[[0, 2, 5]], x[[0, 2, 5]])
     np.testing.assert_array_equal(each[1], np.rot90(x[1], 1, (1, 2)))
+
+
+def elsewhere() -> tuple[int, np.ndarray]:
+    """Turned images, many of whose pixels are halves before they are rounded, and a model learnt in double precision."""
+    ramps = [a * np.add.outer(np.arange(28), b * np.arange(28)) % 256 for a in range(1, 9) for b in (-1, 0, 1)]
+    x = rotate(torch.as_tensor(np.array(ramps, np.uint8)[:, None]), 60)
+    fed = agents(angles=(0, 60, 200), seeds=(0,), local=Local("sgd", 0.2, 0.0, 4, 4), model=CNN((2, 3), 8, double=True))
+    return zlib.crc32(x.numpy().tobytes()), fed.run(RankFF(10, 0.3, 6), 40, record=()).state.params
+
+
+def test_double_precision_learns_the_same_with_other_instructions(tmp_path):
+    """A machine without AVX, as far as torch, MKL and oneDNN can be told to be one."""
+    script = "import sys, numpy as np, test_rankff_continuous as t; a, b = t.elsewhere(); np.savez(sys.argv[1], a=a, b=b)"
+    other = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "DNNL_MAX_CPU_ISA": "SSE41"}
+    kept = tmp_path / "there.npz"
+    subprocess.run([sys.executable, "-c", script, kept], cwd=Path(__file__).parent, env=os.environ | other, check=True)
+    there, (pixels, params) = np.load(kept), elsewhere()
+    assert params.dtype == np.float64 and there["a"] == pixels
+    np.testing.assert_allclose(params, there["b"], rtol=0, atol=1e-9)
 
 
 def test_pool_is_max_pool_with_and_without_learning():

@@ -6,7 +6,7 @@ import secrets
 import numpy as np
 import pytest
 
-from fairfl_lite import results, theory
+from fairfl_lite import results
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.experiments import model_sets, rankff
 from fairfl_lite.experiments.base import each
@@ -104,8 +104,3 @@ def test_work_in_two_processes_is_the_same_work():
             assert list(done) == [2.0, 3.0, 4.0]
     with pytest.raises(ValueError, match="math domain"), each(math.sqrt, [4.0, -1.0], 2) as done:
         list(done)
-
-
-def test_ranks_of_the_stored_set_are_those_of_theory():
-    ranks = theory.ranks_of(np.array([[0.3, 0.3, 0.9], [0.1, 0.2, 0.2]]))
-    assert ranks.tolist() == [[1, 2, 0], [2, 0, 1]]

@@ -70,7 +70,7 @@ class ModelSet:
         return cache_folder() / "models" / f"{self.dataset}-{self.reading}-{key}"
 
     def train(self, workers: int = 2, quiet: bool = False) -> np.ndarray:
-        """The parameters of all models, float32 [m, P]: those in the cache, and the others trained now."""
+        """The parameters of all models, [m, P]: those in the cache, and the others trained now."""
         distinct = list(dict.fromkeys(self.angles))
         missing = [a for a in distinct if "values" not in read(self._model(a))]
         if missing:
@@ -82,7 +82,7 @@ class ModelSet:
         return np.stack([kept[a] for a in self.angles])
 
     def losses(self, angle: float, rows: slice, workers: int = 2, quiet: bool = False) -> np.ndarray:
-        """Cross-entropy of every model on each test image in `rows`, turned by `angle`: float32 [m, images]; kept likewise."""
+        """Cross-entropy of every model on each test image in `rows`, turned by `angle`: [m, images]; kept likewise."""
         distinct = list(dict.fromkeys(self.angles))
         path = self.folder / f"losses-{angle:g}-{rows.start}-{rows.stop}-{fingerprint(distinct)[:8]}.npz"
         found = read(path)
@@ -129,7 +129,7 @@ PAPER = {
 """The sets behind the stored results. MNIST's are at the paper's scale. CIFAR-10's are not: the network is an eighth as wide as
 VGG11, there are 100 of them, 4 degrees apart, and not 200, 2 degrees apart, and each sees 6,000 images three times."""
 
-QUICK = replace(PAPER["mnist-fixed"], count=30, step=12, network=CNN((4, 8), 24), images=2_000, epochs=2, batch=32)
+QUICK = replace(PAPER["mnist-fixed"], count=30, step=12, network=CNN((4, 8), 24, double=True), images=2_000, epochs=2, batch=32)
 """For a page that trains while you wait: fewer, smaller models, 12 degrees apart."""
 
 

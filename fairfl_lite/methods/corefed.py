@@ -40,5 +40,5 @@ class CoreFed:
         weights = 1 / np.maximum(utility, self.floor)
         whole = weights.sum(1) if self.scaling == "normalised" else np.full(len(weights), float(weights.shape[1]))
         update = weights[..., None] * (fed.train(state.params, t) - state.params[:, None])
-        params = (state.params + fed.sum(update) / whole[:, None]).astype(np.float32)
+        params = (state.params + fed.sum(update) / whole[:, None]).astype(state.params.dtype)
         return State(params, {"weights": weights})

@@ -69,9 +69,10 @@ def nearest(utilities: np.ndarray, models: np.ndarray, method: Literal["fedavg",
 
     models [m, P]. FedAvg weighs agents alike (they hold equally much); CoreFed by 1 / u_i of what each named, u_i >= floor.
     """
-    u, choose_ = _utilities(utilities), choose(method, ("fedavg", "corefed"), "discrete baseline named")
+    choose(method, ("fedavg", "corefed"), "discrete baseline named")
+    u = _utilities(utilities)
     best = u.argmax(1)
-    weights = np.ones(len(u)) if choose_ == "fedavg" else 1 / np.maximum(u.max(1), floor)
+    weights = np.ones(len(u)) if method == "fedavg" else 1 / np.maximum(u.max(1), floor)
     average = weights @ models[best].astype(np.float64) / weights.sum()
     return int(((models - average) ** 2).sum(1).argmin())
 
@@ -108,7 +109,7 @@ def along(fed: Federation, params: np.ndarray, p: float, J: int, *, M: float = 1
     ray = -slope / np.where(size > 0, size, 1.0)
     u = [loss]
     for j in range(J):
-        moved = (params[:, None] + xi[:, j, None, None] * ray).astype(np.float32)
+        moved = (params[:, None] + xi[:, j, None, None] * ray).astype(params.dtype)
         u.append(fed.losses(moved, on))  # type: ignore[arg-type]
     return M - np.stack(u, 2), xi
 
@@ -175,7 +176,7 @@ class RankFF:
         memory["weights"] = weights = penalty_weights(self.M - loss, memory["alpha"], sigma)
         whole = weights.sum(1) if self.normalise else np.full(len(weights), float(weights.shape[1]))
         total = fed.sum(weights[..., None] * slope) / whole[:, None]
-        params = (state.params - self.lr * total).astype(np.float32)
+        params = (state.params - self.lr * total).astype(state.params.dtype)
         if step == self.steps - 1:
             met = (self.M - fed.losses(params, self.on) >= memory["alpha"]).all(1)  # type: ignore[arg-type]
             memory["best"] = np.where(met[:, None], params, memory["best"])
