@@ -59,7 +59,7 @@ class Setting:
 
 SETTINGS = {
     "mnist": Setting(10, CNN(), skip=20_000, train=3_000, validation=500, test=1_000, probe=100, look=250, rounds=16, batch=32,
-                     searches=8, steps=80, sample=75, lr=0.2, rankff_lr=0.4),
+                     searches=8, steps=80, sample=75, lr=0.4, rankff_lr=0.4),
     "cifar10": Setting(100, VGG11(1 / 8), skip=6_000, train=200, validation=50, test=50, probe=10, look=20, rounds=4, batch=32,
                        searches=4, steps=10, sample=20, lr=0.01, rankff_lr=0.05, warm="cifar10-fixed"),
 }  # fmt: skip
@@ -243,7 +243,7 @@ def _tidy(rows: Sequence[tuple[str, dict[str, float]]], **same: Any) -> pd.DataF
 _SETS = [*grid(dataset=("mnist",), reading=("fixed", "random"), instance=tuple(ROTATIONS)),
          *grid(dataset=("cifar10",), reading=("fixed",), instance=tuple(ROTATIONS))]  # fmt: skip
 _BOTH = ("mnist", "cifar10")
-_RATES = [*grid(dataset=("mnist",), method=("fedavg",), lr=(0.05, 0.1, 0.2, 0.4)),
+_RATES = [*grid(dataset=("mnist",), method=("fedavg",), lr=(0.05, 0.1, 0.2, 0.4, 0.8)),
           *grid(dataset=("mnist",), method=("rankff",), lr=(0.2, 0.4, 0.8))]  # fmt: skip
 _LEARNT = [*grid(dataset=("mnist",), seed=range(3), instance=tuple(ROTATIONS), method=METHODS),
            *grid(dataset=("mnist",), seed=(0,), instance=tuple(ROTATIONS), method=("corefed-sum",)),
