@@ -75,17 +75,16 @@ def test_heterogeneity_is_within_what_the_distances_can_be():
 
 def test_replay_of_one_model_of_the_set(monkeypatch, tmp_path):
     """A randomly chosen network of MNIST's fixed set, trained again: its sum of utilities on I_low is the stored one. Another
-    CPU rounds differently and takes another path, so it need only be near: two trainings from images that differed in a few
-    last places were up to 0.13 apart at these angles; from 16 to 28 degrees the sum falls by more than five."""
+    CPU rounds differently and takes another path, so there it need only be near."""
     stored = results.load("rankff/landscape").query("dataset == 'mnist' and reading == 'fixed' and instance == 'low'")
-    near = stored[stored["angle"] <= 16]
+    near = stored[stored["angle"] <= 60]
     row = near.iloc[secrets.randbelow(len(near))]
     alone = _only(model_sets.get("mnist-fixed"), float(row["angle"]))
     folder = model_sets.cache_folder()
     monkeypatch.setattr(model_sets, "cache_folder", lambda: tmp_path)
     u = rankff.utilities(alone, rankff.ROTATIONS["low"], 0, 1_000, 10_000, workers=1, quiet=True)
     assert folder != tmp_path and list(tmp_path.rglob("*.npz")), "it was trained here"
-    assert u.sum() == pytest.approx(row["sum"], abs=0.4), f"angle {row['angle']}"
+    assert u.sum() == pytest.approx(row["sum"], abs=max(0.25, 0.1 * abs(10 - row["sum"]))), f"angle {row['angle']}"
 
 
 def _only(models, angle):
