@@ -86,7 +86,7 @@ class Network(ABC):
     """A network for images of ten classes as one flat vector.
 
     double : its parameters, and all that is computed from them, in double precision. Slower, but what is learnt is then the
-    same on every machine to many digits, where single precision parts after some hundred steps.
+    same on every machine to many digits, where single precision parts after some dozen steps.
     """
 
     double: bool = field(default=False, kw_only=True)

@@ -96,7 +96,7 @@ def _dataset(name: str) -> Dataset:
 
 
 def _describe(dataset: Dataset) -> dict[str, Any]:
-    packages = {file.package or file.npm for file in dataset.files if file.package or file.npm}
+    packages = {name for file in dataset.files for name in (file.package, file.npm) if name}
     publishers = {file.url.split("/")[2] for file in dataset.files if file.url}
     origin = dataset.origin or ", ".join(sorted(packages) + sorted(publishers))
     return {
