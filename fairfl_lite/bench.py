@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from fairfl_lite import theory
-from fairfl_lite.federation import Federation, Local, Shards, standardisation
+from fairfl_lite import rankings
+from fairfl_lite.clients import Local
+from fairfl_lite.federation import Federation, Shards, standardisation
 from fairfl_lite.models import Dense
 
 FAIRFED = {"sizes": (884, 29967, 492, 435, 4399), "features": 12, "hidden": 0, "local": Local("adam", 0.01, 1e-4, 1, 32)}
@@ -128,11 +129,11 @@ def orders(n: int = 100, m: int = 10_000, repeats: int = 3) -> dict[str, Any]:
 
     def tasks(n: int, m: int) -> dict[str, Callable[[], Any]]:
         utilities = rng.random((n, m))
-        ranks = theory.ranks_of(utilities)
+        ranks = rankings.ranks_of(utilities)
         return {
-            "ranks": partial(theory.ranks_of, utilities),
-            "md and fd": partial(theory.footrule, ranks),  # one pass gives both
-            "ed": partial(theory.edit, ranks),
+            "ranks": partial(rankings.ranks_of, utilities),
+            "md and fd": partial(rankings.footrule, ranks),  # one pass gives both
+            "ed": partial(rankings.edit, ranks),
         }
 
     sizes = {"": (n, m), "n": (n // 2, m), "m": (n, m // 2)}

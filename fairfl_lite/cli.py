@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parser().parse_args(arguments)
-    from fairfl_lite.book import BuildError
+    from fairfl_lite.press.book import BuildError
 
     try:
         return args.do(args)
@@ -129,7 +129,7 @@ def _fetch(names: Sequence[str], must: bool) -> int:
 
 
 def do_run(args: argparse.Namespace) -> int:
-    from fairfl_lite import book, runner
+    from fairfl_lite.press import book, runner
 
     project = runner.Project.find()
     name = project.name(args.notebook)
@@ -148,7 +148,7 @@ def do_run(args: argparse.Namespace) -> int:
 
 
 def do_build(args: argparse.Namespace) -> int:
-    from fairfl_lite import book, runner
+    from fairfl_lite.press import book, runner
 
     project = runner.Project.find()
     if args.why:
@@ -161,7 +161,7 @@ def do_build(args: argparse.Namespace) -> int:
 
 
 def do_references(args: argparse.Namespace) -> int:
-    from fairfl_lite import book, runner
+    from fairfl_lite.press import book, runner
 
     project = runner.Project.find()
     jobs = book.execute(project, project.names())
@@ -203,7 +203,7 @@ def do_bench(args: argparse.Namespace) -> int:
 
 
 def do_models(args: argparse.Namespace) -> int:
-    from fairfl_lite.experiments import model_sets
+    from fairfl_lite.experiments.rankff import model_sets
 
     names = args.names or [name for name in model_sets.PAPER if name.startswith("mnist")]
     for name, chosen in [(name, model_sets.get(name)) for name in names]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class FairFLError(ValueError):
@@ -17,3 +18,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` (did you mean x?)`, or nothing."""
     near = nearest(name, known)
     return f" (did you mean {near}?)" if near else ""
+
+
+def choose(value: Any, choices: Iterable[str], what: str) -> str:
+    """`value` when it is one of `choices`, otherwise an error that names the nearest choice."""
+    names = list(choices)
+    if value in names:
+        return str(value)
+    near = nearest(value, names, cutoff=0.4)
+    hint = f"did you mean {near!r}?" if near else f"choose one of {', '.join(map(repr, names))}."
+    raise FairFLError(f"There is no {what} {value!r}: {hint}")

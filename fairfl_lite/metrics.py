@@ -13,8 +13,7 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
-from fairfl_lite.data.table import choose
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.errors import FairFLError, choose
 
 
 def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:

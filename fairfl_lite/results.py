@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import platform
 import re
 import subprocess
@@ -21,27 +20,11 @@ from typing import Any
 import pandas as pd
 
 import fairfl_lite
-from fairfl_lite import data
+from fairfl_lite import data, store
 from fairfl_lite.errors import FairFLError
 
 LARGE = 500_000
-_PACKAGE = Path(fairfl_lite.__file__).parent
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)*")
-
-
-def root() -> Path:
-    """The project's folder: FAIRFL_ROOT, or the nearest above here or the package with our pyproject.toml."""
-    if "FAIRFL_ROOT" in os.environ:
-        named = Path(os.environ["FAIRFL_ROOT"])
-        if not named.is_dir():
-            raise FairFLError(f"FAIRFL_ROOT names {named}, which is not a folder: correct it or unset it.")
-        return named
-    here = Path.cwd()
-    for folder in (here, *here.parents, *_PACKAGE.parents):
-        project = folder / "pyproject.toml"
-        if project.is_file() and 'name = "fairfl-lite"' in project.read_text(encoding="utf-8"):
-            return folder
-    raise FairFLError("The project's folder was not found: run inside it, or set FAIRFL_ROOT to it.")
 
 
 def path(name: str) -> Path:
@@ -50,7 +33,7 @@ def path(name: str) -> Path:
         raise FairFLError(
             f"{name!r} is not the name of a result; write it as paper/table, e.g. fairfed/table1."
         )
-    plain = root() / "results" / f"{name}.csv"
+    plain = store.root() / "results" / f"{name}.csv"
     packed = plain.with_name(f"{plain.name}.gz")
     return packed if packed.is_file() else plain
 
@@ -124,7 +107,7 @@ def save(
     large = len(content) > LARGE
     if large:
         content = gzip.compress(_csv(frame, "%.5g"), mtime=0)
-    other = root() / "results" / f"{name}.csv"
+    other = store.root() / "results" / f"{name}.csv"
     target, other = (other.with_name(f"{other.name}.gz"), other) if large else (other, other.with_name(f"{other.name}.gz"))
     made = {
         "command": command,
@@ -138,12 +121,9 @@ def save(
         "sha256": hashlib.sha256(content).hexdigest(),
     }
     target.parent.mkdir(parents=True, exist_ok=True)
-    _replace(target, content)
+    store.write(target, content)
     other.unlink(missing_ok=True)
-    _replace(
-        _about(target),
-        (json.dumps(made, indent=1, sort_keys=True, default=_plain) + "\n").encode(),
-    )
+    store.write_json(_about(target), made)
     return target
 
 
@@ -154,8 +134,8 @@ def _csv(frame: pd.DataFrame, digits: str) -> bytes:
 def source_digest() -> str:
     """sha256 over the package's Python files: names and contents."""
     digest = hashlib.sha256()
-    for file in sorted(_PACKAGE.rglob("*.py")):
-        digest.update(file.relative_to(_PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    for file in sorted(store.PACKAGE.rglob("*.py")):
+        digest.update(file.relative_to(store.PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
@@ -184,7 +164,7 @@ def _git() -> dict[str, Any]:
     def run(*arguments: str) -> str | None:
         try:
             done = subprocess.run(
-                ["git", *arguments], cwd=_PACKAGE, capture_output=True, text=True, timeout=20
+                ["git", *arguments], cwd=store.PACKAGE, capture_output=True, text=True, timeout=20
             )
         except (OSError, subprocess.SubprocessError):
             return None
@@ -194,17 +174,3 @@ def _git() -> dict[str, Any]:
     return {"commit": run("rev-parse", "HEAD"), "dirty": None if changed is None else bool(changed)}
 
 
-def _replace(target: Path, content: bytes) -> None:
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _plain(value: Any) -> Any:
-    """numpy scalars and arrays, tuples and paths as JSON knows them."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return str(value)

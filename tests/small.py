@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 
-from fairfl_lite.runner import Project
+from fairfl_lite.press.runner import Project
 
 ROOT = Path(__file__).parent.parent
 

@@ -9,10 +9,11 @@ import pytest
 from small import code, notebook
 
 import fairfl_lite
-from fairfl_lite import cli, experiments, ledger, results, runner
+from fairfl_lite import cli, experiments, ledger, results
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.experiments.base import Experiment
-from fairfl_lite.experiments.model_sets import ModelSet
+from fairfl_lite.experiments.rankff.model_sets import ModelSet
+from fairfl_lite.press import runner
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairfl_lite.clients import Local
+from fairfl_lite.engines.plain import train as reference_train
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Local, Shards, standardisation
+from fairfl_lite.federation import Federation, Shards, standardisation
 from fairfl_lite.methods import FedAvg
 from fairfl_lite.models import Dense
-from fairfl_lite.reference import train as reference_train
 
 
 def federation(sizes, *, features=5, hidden=0, local=None, runs=1, weights=None, seed=0, **options):

@@ -8,8 +8,9 @@ import pytest
 
 from fairfl_lite import data, experiments, results
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments import fairfed, fairfed_facts
 from fairfl_lite.experiments.base import Experiment
+from fairfl_lite.experiments.fairfed import facts as fairfed_facts
+from fairfl_lite.experiments.fairfed import tables as fairfed
 
 
 def test_selection_by_test_and_by_validation_accuracy():

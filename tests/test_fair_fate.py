@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from test_engine import federation
 from toy import rows
 
+from fairfl_lite.clients import Debias, Local
 from fairfl_lite.data import Partition
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Local, Shards, plain_sum, standardisation
-from fairfl_lite.methods import Debias, FairFate, FairFed, FedAvg, FedDemon, FedMom, FedVal
+from fairfl_lite.federation import Federation, Shards, plain_sum, standardisation
+from fairfl_lite.federation.secagg import SecAgg
+from fairfl_lite.methods import FairFate, FairFed, FedAvg, FedDemon, FedMom, FedVal
 from fairfl_lite.methods.fair_fate import AS_PUBLISHED
 from fairfl_lite.methods.momentum import decayed
 from fairfl_lite.metrics import FAIRNESS
 from fairfl_lite.models import Dense
-from fairfl_lite.secagg import SecAgg
 
 close = np.testing.assert_allclose
 METHODS = [FedAvg(), FedMom(), FedDemon(), FedVal("eo"), FairFate("eo"), FairFate.published("eqo")]

@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, recall_score
 
 from fairfl_lite import experiments, metrics, papers, results
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments import fair_fate
+from fairfl_lite.experiments.fair_fate import tables as fair_fate
 
 SETTING = dict.fromkeys(fair_fate.SETTING, np.nan)
 

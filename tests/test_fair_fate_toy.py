@@ -5,7 +5,7 @@ import pytest
 
 from fairfl_lite import metrics
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments import fair_fate_toy as toy
+from fairfl_lite.experiments.fair_fate import toy
 from fairfl_lite.methods import FedAvg
 
 close = np.testing.assert_allclose

@@ -10,13 +10,14 @@ from test_engine import federation
 from toy import rows
 
 from fairfl_lite import metrics
+from fairfl_lite.clients import Debias, Local
+from fairfl_lite.clients.debias import reweighing
 from fairfl_lite.data import Partition
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Local, Shards
-from fairfl_lite.methods import Debias, FairFed, FedAvg
-from fairfl_lite.methods.debias import reweighing
+from fairfl_lite.federation import Federation, Shards
+from fairfl_lite.federation.secagg import SecAgg
+from fairfl_lite.methods import FairFed, FedAvg
 from fairfl_lite.methods.fairfed import global_component, group_sizes, metric_gap
-from fairfl_lite.secagg import SecAgg
 
 
 def toy(alpha=0.5, seeds=(0, 1), **options):

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from test_engine import federation
 
+from fairfl_lite.clients import Local
 from fairfl_lite.data import Partition, Table
-from fairfl_lite.federation import Federation, Local, State
+from fairfl_lite.federation import Federation, State
 from fairfl_lite.methods import FedAvg
 
 

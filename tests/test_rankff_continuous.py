@@ -15,16 +15,17 @@ from hypothesis import strategies as st
 from scipy import ndimage, optimize
 from toy import rows
 
+from fairfl_lite.clients import Local
 from fairfl_lite.data import Images, Partition
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments import rankff_facts
-from fairfl_lite.experiments.rankff import ROTATIONS, SETTINGS, learner, measured, ray_beta, rotations
-from fairfl_lite.experiments.rankff_facts import descend
-from fairfl_lite.federation import Federation, Local
+from fairfl_lite.experiments.rankff import penalty as rankff_facts
+from fairfl_lite.experiments.rankff.penalty import descend
+from fairfl_lite.experiments.rankff.tables import ROTATIONS, SETTINGS, learner, measured, ray_beta, rotations
+from fairfl_lite.federation import Federation
+from fairfl_lite.federation.vision import Pictures, Pixels, deal, fit, image_losses, rotate
 from fairfl_lite.methods import CoreFed, FedAvg, RankFF
 from fairfl_lite.methods.rankff import along, penalty_weights, place, threshold
 from fairfl_lite.models import CNN, VGG11, channels_last, pool
-from fairfl_lite.vision import Pictures, Pixels, deal, fit, image_losses, rotate
 
 
 def toy(seeds=(0,), clients=4, **options):

@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fairfl_lite import data, theory, vision
+from fairfl_lite import data, rankings
 from fairfl_lite.data import Images
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments import model_sets, rankff
-from fairfl_lite.experiments.model_sets import ModelSet
+from fairfl_lite.experiments.rankff import model_sets
+from fairfl_lite.experiments.rankff import tables as rankff
+from fairfl_lite.experiments.rankff.model_sets import ModelSet
+from fairfl_lite.federation import vision
 from fairfl_lite.methods.rankff import Chosen, discrete, literal, nearest
 from fairfl_lite.models import CNN
 
@@ -50,16 +52,16 @@ def test_discrete_finds_what_trying_every_k_finds(u):
 @given(strict())
 def test_without_ties_k_is_the_smallest_largest_position(u):
     n, m = u.shape
-    chosen, at = discrete(u), theory.positions(u)
-    assert chosen.k == at.max(0).min() == at[:, chosen.model].max() == theory.beta(theory.ranks_of(u)) + 1
-    assert chosen.k <= theory.worst_case(n, m) + 1
+    chosen, at = discrete(u), rankings.positions(u)
+    assert chosen.k == at.max(0).min() == at[:, chosen.model].max() == rankings.beta(rankings.ranks_of(u)) + 1
+    assert chosen.k <= rankings.worst_case(n, m) + 1
     assert len(chosen.tried) <= np.ceil(np.log2(m)) and set(chosen.tried) <= set(range(1, m))
 
 
 @given(TIED)
 def test_ties_enlarge_the_k_best_and_never_shrink_them(u):
     """C_i holds models with fewer than k better ones; a position counts the equal ones too."""
-    chosen, at = discrete(u), theory.positions(u)
+    chosen, at = discrete(u), rankings.positions(u)
     better = (u[:, None, :] > u[:, :, None]).sum(2)
     assert chosen.k == better.max(0).min() + 1 <= at.max(0).min()
     assert better[:, chosen.model].max() < chosen.k
@@ -69,15 +71,15 @@ def test_a_model_that_is_there_twice_costs_one_place():
     """Models 0 and 2 are the same: everybody's best, k = 1. Counted with >=, each is in the second place."""
     u = np.array([[3.0, 1.0, 3.0], [5.0, 4.0, 5.0]])
     assert discrete(u) == Chosen(0, 1, (1,))
-    assert theory.positions(u).max(0).tolist() == [2, 3, 2]
-    assert theory.ranks_of(u).max(0).tolist() == [0, 2, 1]
+    assert rankings.positions(u).max(0).tolist() == [2, 3, 2]
+    assert rankings.ranks_of(u).max(0).tolist() == [0, 2, 1]
 
 
 def test_of_the_common_models_the_largest_sum_wins_and_not_the_best_position():
     """At k = 2 the agents share 0 and 1. Model 1 has the larger sum; its tie with 2 puts it in place 3, 0 is in place 2."""
     u = np.array([[5.0, 4.0, 4.0, 1.0], [3.0, 100.0, 2.0, 1.0]])
     assert every_k(u) == (2, {0, 1}) and discrete(u) == Chosen(1, 2, (2, 1))
-    assert theory.positions(u).max(0)[:2].tolist() == [2, 3]
+    assert rankings.positions(u).max(0)[:2].tolist() == [2, 3]
 
 
 def test_k_is_what_agents_are_asked_for_and_no_more_than_seven_times():
@@ -108,7 +110,7 @@ def test_algorithm_1_misses_full_agreement():
 
 
 def test_algorithm_1_where_nothing_but_all_models_will_do():
-    u = -theory.ranks_of_orders(theory.example1(100, 100)).astype(float)
+    u = -rankings.ranks_of_orders(rankings.example1(100, 100)).astype(float)
     assert discrete(u).k == 100
     assert literal(u) == Chosen(-1, 100, (100, 0, 50, 75, 87, 93, 96))
 

@@ -8,8 +8,9 @@ import pytest
 
 from fairfl_lite import results
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments import model_sets, rankff
 from fairfl_lite.experiments.base import each
+from fairfl_lite.experiments.rankff import model_sets
+from fairfl_lite.experiments.rankff import tables as rankff
 
 
 def test_table_3_as_printed():

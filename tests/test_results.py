@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import fairfl_lite
-from fairfl_lite import data, results
+from fairfl_lite import data, results, store
 from fairfl_lite.errors import FairFLError
 
 
@@ -92,7 +92,7 @@ def test_commit_is_that_of_the_repository() -> None:
 
 
 def test_source_digest_sees_names_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(store, "PACKAGE", tmp_path)
     seen = set()
     for name, text in (("a.py", "x"), ("a.py", "y"), ("b.py", "y"), ("sub/c.py", "y")):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -129,12 +129,13 @@ def test_a_failed_save_leaves_the_old_result(root: Path, monkeypatch: pytest.Mon
     target = save(frame())
     before = target.read_bytes()
 
-    def full(self: Path, content: bytes) -> int:
+    def full(self: Path, target: Path) -> Path:
         raise OSError("no space left")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="no space"):
         save(frame().assign(value=0.0))
+    assert [path.name for path in sorted(target.parent.iterdir())] == ["table1.csv", "table1.json"]
     monkeypatch.undo()
     monkeypatch.setenv("FAIRFL_ROOT", str(root))
     assert target.read_bytes() == before
@@ -157,9 +158,9 @@ def test_root_is_found_from_inside_the_project(tmp_path: Path, monkeypatch: pyte
     (project / "notebooks" / "fairfed").mkdir(parents=True)
     (project / "pyproject.toml").write_text('[project]\nname = "fairfl-lite"\n')
     monkeypatch.chdir(project / "notebooks" / "fairfed")
-    assert results.root() == project
+    assert store.root() == project
     (project / "pyproject.toml").write_text('[project]\nname = "something-else"\n')
-    assert results.root() == Path(fairfl_lite.__file__).parents[1]
+    assert store.root() == Path(fairfl_lite.__file__).parents[1]
 
 
 def test_provenance_is_plain_json() -> None:
@@ -171,4 +172,4 @@ def test_provenance_is_plain_json() -> None:
 def test_a_wrong_root_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path / "nowhere"))
     with pytest.raises(FairFLError, match="FAIRFL_ROOT"):
-        results.root()
+        store.root()

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import chisquare
 
-from fairfl_lite import secagg
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.secagg import (
+from fairfl_lite.federation import secagg
+from fairfl_lite.federation.secagg import (
     Client,
     Keys,
     Random,

@@ -3,12 +3,12 @@
 from fairfl_lite.data.images import Images
 from fairfl_lite.data.partition import Draw, Partition, histogram
 from fairfl_lite.data.registry import DATASETS, available, check, digest, fetch, images, listing, load
-from fairfl_lite.data.sources import Card, Dataset, File
+from fairfl_lite.data.sources import DataCard, Dataset, File
 from fairfl_lite.data.table import Table
 
 __all__ = [
     "DATASETS",
-    "Card",
+    "DataCard",
     "Dataset",
     "Draw",
     "File",

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, raw_digest
-from fairfl_lite.data.table import Table, choose, encode, fingerprint
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.data.table import Table, encode
+from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.store import fingerprint
 
 PREPARED = "acsincome_2018_50states.csv.gz"
 FEATURES = ["AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", "RELP", "WKHP"]

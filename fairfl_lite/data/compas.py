@@ -8,7 +8,9 @@ import pandas as pd
 
 from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, raw_digest
-from fairfl_lite.data.table import Table, choose, encode, fingerprint, raw
+from fairfl_lite.data.table import Table, encode, raw
+from fairfl_lite.errors import choose
+from fairfl_lite.store import fingerprint
 
 NAME = "compas-scores-two-years.csv"
 PROPUBLICA = f"https://raw.githubusercontent.com/propublica/compas-analysis/master/{NAME}"

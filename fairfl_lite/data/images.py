@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fairfl_lite.data.sources import Dataset, cache_folder, placed, raw_digest
-from fairfl_lite.data.table import fingerprint
+from fairfl_lite.data.sources import Dataset, raw_digest
 from fairfl_lite.errors import FairFLError
+from fairfl_lite.store import cache_folder, fingerprint, placed
 
 LAYOUT = 1
 """To be raised when a loader gives other arrays from the same files: the copies made before are then left alone."""

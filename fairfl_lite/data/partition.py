@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairfl_lite.data.table import Rows, Table, choose, stream
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.data.table import Rows, Table
+from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.streams import stream
 
 ATTEMPTS = 10_000
 

@@ -10,8 +10,9 @@ import pandas as pd
 from fairfl_lite.data import acsincome, adult, cifar10, compas, dutch, law_school, mnist, sources, tiles
 from fairfl_lite.data.images import Images, parsed
 from fairfl_lite.data.sources import Dataset
-from fairfl_lite.data.table import SCALINGS, Table, choose, fingerprint, scale
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.data.table import SCALINGS, Table, scale
+from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.store import fingerprint
 
 DATASETS: dict[str, Dataset] = {
     dataset.name: dataset

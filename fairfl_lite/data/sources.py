@@ -14,7 +14,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import platformdirs
 from numpy.typing import NDArray
 
-from fairfl_lite.data.cards import Card
-from fairfl_lite.data.table import Table, fingerprint
+from fairfl_lite.data.cards import DataCard
+from fairfl_lite.data.table import Table
 from fairfl_lite.errors import FairFLError
+from fairfl_lite.store import cache_folder, fingerprint, placed, sha256
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Dataset:
     """
 
     name: str
-    card: Card
+    card: DataCard
     build: Callable[..., Table] | None
     obtain: str
     files: tuple[File, ...] = ()
@@ -87,18 +87,6 @@ def local_folder() -> Path | None:
     if not folder.is_dir():
         raise FairFLError(f"FAIRFL_DATA names {folder}, which is not a folder: correct it or unset it.")
     return folder
-
-
-def cache_folder() -> Path:
-    """The folder named by FAIRFL_CACHE, otherwise the platform's cache folder for this package."""
-    named = os.environ.get("FAIRFL_CACHE")
-    return Path(named).expanduser() if named else platformdirs.user_cache_path("fairfl-lite")
-
-
-def sha256(path: Path) -> str:
-    """sha256 of a file's bytes as 64 hexadecimal digits."""
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def fetch(dataset: Dataset, others: Iterable[Dataset] = (), *, large: bool = False) -> dict[str, Path]:
@@ -295,20 +283,6 @@ def _store(content: bytes, file: File, target: Path) -> None:
         raise OSError(f"the {file.name} there has another sha256")
     with placed(target) as out:
         out.write(content)
-
-
-@contextlib.contextmanager
-def placed(target: Path) -> Iterator[BinaryIO]:
-    """A file to write that appears at `target` in one step, so no reader ever sees half of it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            yield out
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _sha256_once(path: Path) -> str:

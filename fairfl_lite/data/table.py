@@ -1,8 +1,5 @@
 """A dataset in memory: features, label, sensitive attribute, and the raw columns to partition by."""
 
-import hashlib
-import json
-import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
@@ -12,30 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairfl_lite.errors import FairFLError, nearest
+from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.streams import stream
 
 Rows = NDArray[np.int64]
 SCALINGS = ("standard", "minmax", "none")
-
-
-def stream(seed: int, purpose: str) -> np.random.Generator:
-    """The random stream of one seed and one purpose; two purposes never share a stream."""
-    return np.random.default_rng([seed, zlib.crc32(purpose.encode())])
-
-
-def choose(value: Any, choices: Iterable[str], what: str) -> str:
-    """`value` when it is one of `choices`, otherwise an error that names the nearest choice."""
-    names = list(choices)
-    if value in names:
-        return str(value)
-    near = nearest(value, names, cutoff=0.4)
-    hint = f"did you mean {near!r}?" if near else f"choose one of {', '.join(map(repr, names))}."
-    raise FairFLError(f"There is no {what} {value!r}: {hint}")
-
-
-def fingerprint(*parts: Any) -> str:
-    """sha256 of a JSON text of `parts`; equal parts give equal fingerprints on every machine."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

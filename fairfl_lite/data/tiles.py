@@ -12,8 +12,10 @@ import pandas as pd
 
 from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, raw_digest
-from fairfl_lite.data.table import Table, choose, fingerprint, stream
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.data.table import Table
+from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.store import fingerprint
+from fairfl_lite.streams import stream
 
 FEATURES = 43
 

@@ -6,9 +6,14 @@ kept, so a run that was stopped goes on where it was and ends with the same resu
 
 from __future__ import annotations
 
-from fairfl_lite.data.table import choose
-from fairfl_lite.experiments import fair_fate, fair_fate_facts, fairfed, fairfed_facts, rankff, rankff_theory
+from fairfl_lite.errors import choose
 from fairfl_lite.experiments.base import Experiment
+from fairfl_lite.experiments.fair_fate import facts as fair_fate_facts
+from fairfl_lite.experiments.fair_fate import tables as fair_fate
+from fairfl_lite.experiments.fairfed import facts as fairfed_facts
+from fairfl_lite.experiments.fairfed import tables as fairfed
+from fairfl_lite.experiments.rankff import statements as rankff_theory
+from fairfl_lite.experiments.rankff import tables as rankff
 
 _ROOMS = (fairfed, fairfed_facts, fair_fate, fair_fate_facts, rankff, rankff_theory)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for room in _ROOMS for experiment in room.EXPERIMENTS}

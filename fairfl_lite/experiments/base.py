@@ -19,7 +19,7 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from fairfl_lite import data, results
+from fairfl_lite import data, results, store
 from fairfl_lite.errors import FairFLError
 
 Cell = Mapping[str, Any]
@@ -79,7 +79,7 @@ class Experiment:
         for name in self.data:
             data.fetch(name)
         began = time.monotonic()
-        frame = self.frame(keep=results.root() / ".fairfl" / "cells")
+        frame = self.frame(keep=store.root() / ".fairfl" / "cells")
         results.save(self.name, frame, parameters={"seeds": self.seeds, "cells": len(self.cells), "data": list(self.data)},
                      seconds=time.monotonic() - began, command=f"fairfl paper {self.name}",
                      datasets=self.data)  # fmt: skip

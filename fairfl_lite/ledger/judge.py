@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from fairfl_lite import experiments, papers, results
+from fairfl_lite import experiments, papers, results, store
 from fairfl_lite.errors import FairFLError, nearest
 from fairfl_lite.ledger.verdicts import (
     NAN,
@@ -39,7 +39,7 @@ from fairfl_lite.ledger.verdicts import (
     slopes,
     value_verdict,
 )
-from fairfl_lite.papers import Card, Entry
+from fairfl_lite.papers import Entry, PaperCard
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _selects(entry: Entry) -> bool:
 class Judge:
     """Measures one entry of a card; each method returns the fields of the Claim that it knows."""
 
-    card: Card
+    card: PaperCard
     files: Results
 
     def side(self, entry: Entry, side: str | None, sense: str, selection: str, over: Sequence[str] = ()) -> pd.DataFrame:
@@ -572,7 +572,7 @@ def _source(entry: Entry) -> str:
 
 def judged(paper: str | None = None) -> list[Claim]:
     """Every claim of a paper, or of all papers, in the order of the cards."""
-    stored = sorted((results.root() / "results").rglob("*.*"))
+    stored = sorted((store.root() / "results").rglob("*.*"))
     return list(_judged(paper, tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in stored)))
 
 
@@ -607,7 +607,7 @@ def remeasure(id: str) -> Claim:
     return Judge(card, Afresh(needs=_needs(card, id.removesuffix(".sd")))).claim(card.entries[id])
 
 
-def _needs(card: Card, id: str) -> list[dict[str, Any]]:
+def _needs(card: PaperCard, id: str) -> list[dict[str, Any]]:
     """The selectors of all that an entry is judged by: itself or its two sides, and the baseline of its column."""
     spec = card.entries[id].spec
     select = dict(spec.get("select", {}))

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fairfl_lite import papers
-from fairfl_lite.data.table import choose
-from fairfl_lite.errors import FairFLError, nearest
+from fairfl_lite.errors import FairFLError, choose, nearest
 from fairfl_lite.ledger.judge import Claim, Judge, Results, interval, judged, shown
 from fairfl_lite.ledger.verdicts import SYMBOLS
 

@@ -1,7 +1,6 @@
 """One file per method, named as its paper names it."""
 
 from fairfl_lite.methods.corefed import CoreFed
-from fairfl_lite.methods.debias import Debias
 from fairfl_lite.methods.fair_fate import FairFate
 from fairfl_lite.methods.fairfed import FairFed
 from fairfl_lite.methods.fedavg import FedAvg
@@ -9,4 +8,4 @@ from fairfl_lite.methods.fedval import FedVal
 from fairfl_lite.methods.momentum import FedDemon, FedMom
 from fairfl_lite.methods.rankff import RankFF
 
-__all__ = ["CoreFed", "Debias", "FairFate", "FairFed", "FedAvg", "FedDemon", "FedMom", "FedVal", "RankFF"]
+__all__ = ["CoreFed", "FairFate", "FairFed", "FedAvg", "FedDemon", "FedMom", "FedVal", "RankFF"]

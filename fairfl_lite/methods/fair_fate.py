@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fairfl_lite import metrics
-from fairfl_lite.data.table import choose
+from fairfl_lite.errors import choose
 from fairfl_lite.federation import Federation, State
 from fairfl_lite.methods.fedavg import mean_update
 from fairfl_lite.methods.fedval import of_participants, require_validation, to_clients, validated

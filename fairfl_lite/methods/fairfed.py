@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from fairfl_lite import metrics
+from fairfl_lite.clients.debias import Debias, require_debias
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import Federation, State
-from fairfl_lite.methods.debias import Debias, require_debias
 
 
 @dataclass(frozen=True)

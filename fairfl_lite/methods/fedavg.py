@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairfl_lite.clients.debias import Debias, require_debias
 from fairfl_lite.federation import Federation, State
-from fairfl_lite.methods.debias import Debias, require_debias
 
 
 @dataclass(frozen=True)

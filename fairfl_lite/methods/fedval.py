@@ -8,8 +8,7 @@ from typing import Literal
 import numpy as np
 
 from fairfl_lite import metrics
-from fairfl_lite.data.table import choose
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation import Federation, State
 
 

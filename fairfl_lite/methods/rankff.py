@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fairfl_lite.data.table import choose, stream
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation import Federation, State
+from fairfl_lite.streams import stream
 
 
 class Chosen(NamedTuple):

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from small import ROOT, code, notebook
 
-from fairfl_lite import book, runner
+from fairfl_lite.press import book, runner
 
 REMOTE = re.compile(
     r"<(?:script|link|img|iframe|source|video|audio|embed|object)\b[^>]*\b(?:src|href|data)=\"(?:https?:)?//[^\"]*\""
@@ -45,7 +45,7 @@ TITLE = nbformat.v4.new_markdown_cell(
     "# One\n\n$$a^2 + b^2 = c^2$$\n\nSee {numref}`fig-a` and {cite}`fairfed`."
 )
 SHOW = (
-    "import matplotlib.pyplot as plt\nfrom fairfl_lite import figures\nfig, ax = plt.subplots()\n"
+    "import matplotlib.pyplot as plt\nfrom fairfl_lite.press import figures\nfig, ax = plt.subplots()\n"
     "ax.plot([1, 2], [x, 1])\n"
     "figures.show(fig, name='fig-a', caption='A line, $x^2$.', alt='A line that rises.')"
 )

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairfl_lite import data, datacard, results
+from fairfl_lite import data, results
 from fairfl_lite.data import Table
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments import fairfed_facts
+from fairfl_lite.experiments.fairfed import facts as fairfed_facts
+from fairfl_lite.press import datacard
 
 
 @pytest.mark.parametrize("name", data.DATASETS)

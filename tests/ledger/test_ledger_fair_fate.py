@@ -93,7 +93,7 @@ def test_every_number_of_the_text_has_an_entry(number: str) -> None:
 
 def test_entries_are_whole() -> None:
     for entry in CARD.entries.values():
-        assert entry.where and entry.says and entry.notebook.startswith("notebooks/fair_fate/")
+        assert entry.where and entry.says and entry.notebook.startswith("notebooks/fair-fate/")
         assert "{" not in entry.id + entry.says + entry.printed + str(entry.spec.get("metric", ""))
     assert set(CARD.rules) == {e.rule for e in CARD.entries.values()}
 

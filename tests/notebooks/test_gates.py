@@ -15,13 +15,13 @@ import pytest
 from PIL import Image, ImageDraw
 from small import ROOT, code, notebook, small_project
 
-from fairfl_lite import book, outputs, runner
+from fairfl_lite.press import book, outputs, runner
 
 CELLS = (
     code("scale: float = 1.0  # 0..9: factor", "parameters"),
     "from little import metrics\nprint(f'eod {0.1234 * scale * metrics.FACTOR:.4f}')",
     "from pathlib import Path\nprint('stored', Path('../results/little/table.csv').read_text().split()[-1])",
-    "import matplotlib.pyplot as plt\nfrom fairfl_lite import figures\nfig, ax = plt.subplots()\n"
+    "import matplotlib.pyplot as plt\nfrom fairfl_lite.press import figures\nfig, ax = plt.subplots()\n"
     "ax.plot([0, 1, 2], [0.1, 0.4, 0.2 * metrics.FACTOR], label='fedavg')\nax.legend()\n"
     "figures.show(fig, name='fig-a', caption='A line.', alt='A line that rises.')",
 )

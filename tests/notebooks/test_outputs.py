@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from small import code, notebook
 
-from fairfl_lite import outputs
+from fairfl_lite.press import outputs
 
 V4 = nbformat.v4
 
@@ -146,8 +146,8 @@ def test_storing_touches_outputs_only(tmp_path):
     executed = outputs.read(path)
     executed.cells[1].outputs = [V4.new_output("stream", name="stdout", text="1\n")]
     executed.cells[1].execution_count = 1
-    assert outputs.store(executed, path) is True
-    assert outputs.store(executed, path) is False
+    assert outputs.keep(executed, path) is True
+    assert outputs.keep(executed, path) is False
     kept = outputs.read(path)
     assert [(c.source, c.metadata.get("tags")) for c in kept.cells] == [
         ("# Title", None),

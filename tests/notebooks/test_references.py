@@ -11,7 +11,7 @@ import pytest
 import yaml
 from small import ROOT
 
-from fairfl_lite import book, outputs, parameters, runner
+from fairfl_lite.press import book, outputs, parameters, runner
 
 PROJECT = runner.Project(ROOT, ROOT / "fairfl_lite")
 NAMES = PROJECT.names()

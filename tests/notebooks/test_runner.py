@@ -17,8 +17,9 @@ import psutil
 import pytest
 from small import code, notebook
 
-from fairfl_lite import book, data, outputs, runner
+from fairfl_lite import data
 from fairfl_lite.errors import FairFLError
+from fairfl_lite.press import book, outputs, runner
 
 LOG = "open('../log.txt', 'a').write(name + '\\n');"
 
@@ -149,7 +150,7 @@ def test_a_finished_run_is_not_repeated_and_overrides_have_a_run_of_their_own(ma
 RUN = """
 import sys
 from pathlib import Path
-from fairfl_lite import book, runner
+from fairfl_lite.press import book, runner
 project = runner.Project(Path(sys.argv[1]), Path(sys.argv[1]) / "little")
 book.settle(project, jobs := [runner.job(project, n) for n in project.names()], runner.run(jobs))
 """
@@ -269,7 +270,7 @@ def test_pages_give_figures_their_name_caption_and_alternative_text():
 
 def test_two_figures_of_one_name_are_refused(make_project):
     show = (
-        "import matplotlib.pyplot as plt\nfrom fairfl_lite import figures\nfig, _ = plt.subplots()\n"
+        "import matplotlib.pyplot as plt\nfrom fairfl_lite.press import figures\nfig, _ = plt.subplots()\n"
         "figures.show(fig, name='same', caption='c', alt='a')"
     )
     project = make_project({"a": notebook(show), "b": notebook(show)})

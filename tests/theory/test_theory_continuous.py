@@ -9,10 +9,20 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from fairfl_lite import theory
+from fairfl_lite import rankings
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.theory import continuous, measures, statements
-from fairfl_lite.theory.continuous import EXAMPLE_2, LONE_POINT, OPEN, PLATEAU, PUNCTURED, Infimum, Piece, Piecewise, existence
+from fairfl_lite.rankings import continuous, measures, statements
+from fairfl_lite.rankings.continuous import (
+    EXAMPLE_2,
+    LONE_POINT,
+    OPEN,
+    PLATEAU,
+    PUNCTURED,
+    Infimum,
+    Piece,
+    Piecewise,
+    existence,
+)
 
 
 def test_example_2_by_hand():
@@ -89,7 +99,7 @@ def test_random_instances_agree_with_fine_grids_and_with_the_theorem():
         spans = [(float(p.low), float(p.high)) for p in utilities[0].pieces]
         cells = np.concatenate([np.arange(a, b, 0.05) + 0.025 for a, b in spans])
         u = np.stack([v.values(cells) for v in utilities])
-        ranks = theory.positions(u) / len(cells)
+        ranks = rankings.positions(u) / len(cells)
         for i, c in ((i, c) for i in range(len(u)) for c in range(0, len(cells), 37)):
             exact = float(utilities[i].rank(F(cells[c])))
             assert ranks[i, c] == pytest.approx(exact, abs=2 * len(spans) / len(cells))
@@ -118,31 +128,31 @@ def test_grid_and_monte_carlo_converge_to_the_closed_form(name):
     box = np.prod(np.subtract(instance.region.high, instance.region.low))
     cells = 400 ** len(instance.region.low)
     assert len(instance.region.grid(400)) / cells * box == pytest.approx(instance.region.measure, rel=0.01)
-    assert theory.check_finite("theorem-3.2", [instance.table(instance.region.grid(25))]).holds
+    assert rankings.check_finite("theorem-3.2", [instance.table(instance.region.grid(25))]).holds
 
 
 def test_a_wrong_closed_form_is_seen():
     instance, rng = measures.CLOSED["annulus"], np.random.default_rng(0)
     points, grid = instance.region.sample(40, rng), instance.region.grid(200)
-    assert theory.check_measure("x", instance, points, grid, 0.02, "x").holds
+    assert rankings.check_measure("x", instance, points, grid, 0.02, "x").holds
     wrong = measures.Closed(instance.region, instance.utilities, (lambda c: np.hypot(*c.T) - 1, *instance.ranks[1:]))
-    assert not theory.check_measure("x", wrong, points, grid, 0.02, "x").holds
+    assert not rankings.check_measure("x", wrong, points, grid, 0.02, "x").holds
 
 
 def test_theorem_3_2_with_the_counting_measure_and_broken():
     rng = np.random.default_rng(0)
     tables = [measures.tied(int(rng.integers(1, 6)), int(rng.integers(1, 30)), 4, rng) for _ in range(300)]
-    assert theory.check_finite("theorem-3.2", tables).holds
+    assert rankings.check_finite("theorem-3.2", tables).holds
     strict = [rng.random((2, 6)) for _ in range(50)] + [np.array([np.arange(6.0), -np.arange(6.0)])]
-    assert theory.check_finite("theorem-3.2", strict).holds
-    assert not theory.check_finite("x", strict, lambda u: measures.alpha_position(u) - 1).holds
+    assert rankings.check_finite("theorem-3.2", strict).holds
+    assert not rankings.check_finite("x", strict, lambda u: measures.alpha_position(u) - 1).holds
     assert measures.alpha_position([[3, 2, 1, 0], [0, 0, 1, 1]]) == 4
 
 
 def test_appendix_a_holds_from_four_on_and_proportionality_fails_much_earlier():
-    assert theory.AppendixA(4).utilities([0.5]).tolist() == [[0], [0]]
-    assert theory.AppendixA(4).promise == 0 < theory.AppendixA(3.99).promise
-    assert theory.AppendixA(1).promise == 0.25
+    assert rankings.AppendixA(4).utilities([0.5]).tolist() == [[0], [0]]
+    assert rankings.AppendixA(4).promise == 0 < rankings.AppendixA(3.99).promise
+    assert rankings.AppendixA(1).promise == 0.25
     Ls = [0.1, 0.34, 0.35, 1, 3.9, 4, 4.1, 100]
     assert statements.check_appendix(Ls).holds
     assert statements.check_appendix(Ls, 0.5, statements.no_proportional).holds
@@ -154,12 +164,12 @@ def test_appendix_a_holds_from_four_on_and_proportionality_fails_much_earlier():
 
 
 def test_appendix_a_utilities_gradients_and_ranks():
-    a, c = theory.AppendixA(9), np.linspace(0, 1, 401)
+    a, c = rankings.AppendixA(9), np.linspace(0, 1, 401)
     assert a.utilities([0, 1 / 6, 1 / 3, 1]) == pytest.approx(np.array([[1, 0.25, 0, 0], [0, 0, 0, 1]]))
     slopes = (a.utilities(c + 1e-6) - a.utilities(c - 1e-6))[:, 1:-1] / 2e-6
     assert a.gradients(c)[:, 1:-1] == pytest.approx(slopes, abs=1e-4)
     u = a.utilities(c)
-    assert np.abs(theory.positions(u) / 401 - a.ranks(c)).max() < 0.01
+    assert np.abs(rankings.positions(u) / 401 - a.ranks(c)).max() < 0.01
     assert measures.alpha_position(u) == 401, "rankwise proportionality asks nothing here"
 
 
@@ -174,7 +184,7 @@ def test_appendix_a_utilities_gradients_and_ranks():
         (lambda: PLATEAU.threshold(0), "0 < beta <= 1"),
         (lambda: existence([]), "at least one agent"),
         (lambda: existence([PLATEAU, OPEN]), "same set of models"),
-        (lambda: theory.AppendixA(0), "positive"),
+        (lambda: rankings.AppendixA(0), "positive"),
         (lambda: measures.CLOSED["annulus"].region.grid(1), "No point"),
     ],
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairfl_lite import theory
-from fairfl_lite.experiments import rankff_theory as experiments
+from fairfl_lite import rankings
+from fairfl_lite.experiments.rankff import statements as experiments
 
 QUICK = ("definition-2", "every 2 5", "every 3 4", "ties", "appendix-a")
 COLUMNS = ["statement", "n", "m", "how", "instances", "violations", "worst"]
@@ -26,11 +26,11 @@ def test_worst_cases_lie_below_every_bound():
     assert list(frame) == ["distance", "n", "m", "h", "beta", "bound_paper", "bound_ours", "bound_sharp", "how"]
     for version in ("paper", "ours", "sharp"):
         assert (frame.beta <= frame[f"bound_{version}"] + 1e-9).all()
-    assert frame.groupby("distance").beta.max().tolist() == [theory.worst_case(3, 5) / 5] * 3
+    assert frame.groupby("distance").beta.max().tolist() == [rankings.worst_case(3, 5) / 5] * 3
 
 
 def test_a_drawn_instance_is_checked_for_every_statement():
-    ranks = theory.ranks_of_orders(theory.example1(4, 12))
+    ranks = rankings.ranks_of_orders(rankings.example1(4, 12))
     found = {check.statement for check in experiments._one(ranks)}
     assert found >= {*experiments.SECTION_4, "theorem-3.1", "theorem-3.1-exact", "argmin-pareto"}
     assert all(check.holds for check in experiments._one(ranks))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.theory import Ball, Box, level_of_rank, volume, volume_share
+from fairfl_lite.rankings import Ball, Box, level_of_rank, volume, volume_share
 
 
 def ball(d, r):

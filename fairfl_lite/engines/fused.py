@@ -1,0 +1,489 @@
+"""The fused fast path for tabular models: one numba call trains or scores every client of every run.
+
+A replica is one client of one run. Its rows are `index[start:stop]` into one shared X, so nothing is padded and
+nothing is copied but a strip of LANES rows at a time. Threads take whole replicas, and a replica's random order comes
+from its own 64-bit key, so the number of threads changes nothing in the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numba
+import numpy as np
+from numba import get_num_threads, njit, prange
+
+from fairfl_lite.engines import simd
+from fairfl_lite.engines.simd import LANES, add, fma, load, mul, positive, sigmoid, splat, store, sub, tanh, total
+from fairfl_lite.store import cache_folder
+
+# Numba keeps compiled code by the age of this file alone, and would miss a change in simd.py.
+_made_of = b"".join(Path(file).read_bytes() for file in (__file__, simd.__file__))
+numba.config.CACHE_DIR = str(cache_folder() / "numba" / hashlib.sha256(_made_of).hexdigest()[:16])  # type: ignore[attr-defined]
+
+STRIP, TILE = 20, 5  # rows in flight, and rows that share a register tile, when models are trained side by side
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+_ONE, _ZERO, _EPS = np.float32(1), np.float32(0), np.float32(1e-8)
+_BETA1, _BETA2 = np.float32(0.9), np.float32(0.999)
+_REST1, _REST2 = np.float32(1 - 0.9), np.float32(1 - 0.999)  # in double first: 1 - float32(0.999) is off by 5e-5
+_GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+
+
+@njit(inline="always")
+def _mix(z):
+    """Splitmix64's finaliser."""
+    z = (z ^ (z >> _S30)) * _MIX1
+    z = (z ^ (z >> _S27)) * _MIX2
+    return z ^ (z >> _S31)
+
+
+@njit
+def shuffle(rows, key):
+    """Fisher-Yates in place, drawing from splitmix64 started at `key`; returns the generator's next state."""
+    for i in range(rows.size - 1, 0, -1):
+        key += _GOLDEN
+        j = np.int64(((_mix(key) >> _S32) * np.uint64(i + 1)) >> _S32)
+        rows[i], rows[j] = rows[j], rows[i]
+    return key
+
+
+@njit(inline="always")
+def _scratch(d, hidden):
+    """Buffers of one thread: the strip of rows both ways round, padded to whole vectors, and what the layers give."""
+    width = (d + LANES - 1) // LANES * LANES
+    lanes, rows = np.zeros((d, LANES), np.float32), np.zeros((LANES, width), np.float32)
+    layer = np.empty((max(hidden, 1), LANES), np.float32)
+    sign, share, tail = np.zeros(LANES, np.float32), np.empty(LANES, np.float32), np.empty(LANES, np.float32)
+    return lanes, rows, layer, sign, share, tail
+
+
+@njit(fastmath=FAST)
+def _gather(X, y, weight, index, order, first, count, shift, scale, lanes, rows, sign, share):
+    """Standardise `count` rows into the strip, as [feature, lane] and as [lane, feature]; spare lanes weigh 0."""
+    for lane in range(count):
+        position = order[first + lane]
+        row = index[position]
+        for j in range(shift.size):
+            rows[lane, j] = (X[row, j] - shift[j]) * scale[j]
+        for j in range(shift.size):
+            lanes[j, lane] = rows[lane, j]
+        sign[lane] = np.float32(1 - 2 * y[row])
+        share[lane] = weight[position] if weight.size else _ONE
+    for lane in range(count, LANES):
+        share[lane] = _ZERO
+
+
+@njit(fastmath=FAST)
+def _outer(rows, slope, at, tail, d, gradient, to):
+    """gradient[to : to + d] += sum over lanes of slope * row."""
+    width = rows.shape[1]
+    for block in range(0, width, LANES):
+        sums = splat(_ZERO)
+        for lane in range(LANES):
+            sums = fma(load(rows, lane * width + block), slope[at, lane], sums)
+        store(tail, 0, sums)
+        for j in range(min(LANES, d - block)):
+            gradient[to + block + j] += tail[j]
+
+
+@njit(inline="always")
+def residual(z, sign, share):
+    """share * (sigmoid(z) - y) without the cancellation of that difference; sign = 1 - 2y."""
+    return mul(mul(sign, sigmoid(mul(sign, z))), share)
+
+
+@njit(fastmath=FAST)
+def _backward(theta, hidden, d, lanes, rows, layer, sign, share, tail, gradient):
+    """Add the strip's gradient of sum_i share_i * logloss_i to `gradient`."""
+    if hidden == 0:
+        z = splat(theta[d])
+        for j in range(d):
+            z = fma(load(lanes, j * LANES), theta[j], z)
+        r = residual(z, load(sign, 0), load(share, 0))
+        gradient[d] += total(r)
+        store(layer, 0, r)
+        _outer(rows, layer, 0, tail, d, gradient, 0)
+        return
+    c, v = d * hidden, d * hidden + hidden
+    z = splat(theta[v + hidden])
+    for u in range(hidden):
+        h = splat(theta[c + u])
+        for j in range(d):
+            h = fma(load(lanes, j * LANES), theta[u * d + j], h)
+        h = tanh(h)
+        store(layer, u * LANES, h)
+        z = fma(h, theta[v + u], z)
+    r = residual(z, load(sign, 0), load(share, 0))
+    gradient[v + hidden] += total(r)
+    for u in range(hidden):
+        h = load(layer, u * LANES)
+        gradient[v + u] += total(mul(h, r))
+        slope = mul(mul(sub(splat(_ONE), mul(h, h)), r), splat(theta[v + u]))
+        gradient[c + u] += total(slope)
+        store(layer, u * LANES, slope)
+        _outer(rows, layer, u, tail, d, gradient, u * d)
+
+
+@njit(fastmath=FAST)
+def _local(X, y, weight, index, start, stop, theta, shift, scale, hidden, adam, lr, decay, epochs, batch, key):
+    """Train one replica in place: `epochs` passes in a fresh random order, minibatches of `batch` rows (0: all)."""
+    n, d = stop - start, shift.size
+    if n == 0:
+        return
+    size = n if batch == 0 else min(batch, n)
+    order = np.arange(start, stop)
+    lanes, rows, layer, sign, share, tail = _scratch(d, hidden)
+    gradient, m, v = np.empty_like(theta), np.zeros_like(theta), np.zeros_like(theta)
+    power1, power2 = 1.0, 1.0
+    for _ in range(epochs):
+        if size < n:
+            key = shuffle(order, key)
+        for first in range(0, n, size):
+            last = min(first + size, n)
+            gradient[:] = _ZERO
+            for begin in range(first, last, LANES):
+                count = min(LANES, last - begin)
+                _gather(X, y, weight, index, order, begin, count, shift, scale, lanes, rows, sign, share)
+                _backward(theta, hidden, d, lanes, rows, layer, sign, share, tail, gradient)
+            inverse = np.float32(1.0 / (last - first))
+            if adam:
+                power1 *= 0.9
+                power2 *= 0.999
+                step, root = np.float32(lr / (1 - power1)), np.float32(1 / np.sqrt(1 - power2))
+                for p in range(theta.size):
+                    g = gradient[p] * inverse + decay * theta[p]
+                    m[p] = _BETA1 * m[p] + _REST1 * g
+                    v[p] = _BETA2 * v[p] + _REST2 * g * g
+                    theta[p] -= step * m[p] / (np.sqrt(v[p]) * root + _EPS)
+            else:
+                for p in range(theta.size):
+                    theta[p] -= lr * (gradient[p] * inverse + decay * theta[p])
+
+
+@njit(parallel=True, cache=True, fastmath=FAST)
+def _train(
+    X, y, weight, index, start, stop, theta, run, shift, scale, hidden, adam, lr, decay, epochs, batch, key, lots
+):
+    for lot in prange(lots.shape[0]):
+        for place in range(lots.shape[1]):
+            r = lots[lot, place]
+            if r >= 0:
+                _local(X, y, weight, index, start[r], stop[r], theta[r], shift[run[r]], scale[run[r]],
+                       hidden, adam, lr[run[r]], decay, epochs, batch, key[r])  # fmt: skip
+
+
+@njit(inline="always")
+def _take(X, y, weight, index, position, lane, shift, scale, x, sign, share, row):
+    """Standardise one row into one lane of the strip, or into all of them (lane < 0)."""
+    source, d = index[position], shift.size
+    unit = weight[position] if weight.size else _ONE
+    if lane < 0:
+        for j in range(d):
+            store(x, (row * d + j) * LANES, splat((X[source, j] - shift[j]) * scale[j]))
+        store(sign, row * LANES, splat(np.float32(1 - 2 * y[source])))
+        store(share, row * LANES, splat(unit))
+    else:
+        for j in range(d):
+            x[row, j, lane] = (X[source, j] - shift[j]) * scale[j]
+        sign[row, lane] = np.float32(1 - 2 * y[source])
+        share[row, lane] = unit
+
+
+@njit(fastmath=FAST)
+def _side_by_side(theta, hidden, d, rows, x, sign, share, layer, gradient):
+    """Add the strip's gradient to `gradient`: sixteen models at once, one in each lane, five rows at a time."""
+    c, v = d * hidden, d * hidden + hidden
+    for i in range(0, rows, TILE):
+        z0 = load(theta, (v + hidden) * LANES)
+        z1, z2, z3, z4 = z0, z0, z0, z0
+        at = i * d * LANES
+        for u in range(hidden):
+            h0 = load(theta, (c + u) * LANES)
+            h1, h2, h3, h4 = h0, h0, h0, h0
+            for j in range(d):
+                w, o = load(theta, (u * d + j) * LANES), at + j * LANES
+                h0 = fma(load(x, o), w, h0)
+                h1 = fma(load(x, o + d * LANES), w, h1)
+                h2 = fma(load(x, o + 2 * d * LANES), w, h2)
+                h3 = fma(load(x, o + 3 * d * LANES), w, h3)
+                h4 = fma(load(x, o + 4 * d * LANES), w, h4)
+            h0, h1, h2, h3, h4 = tanh(h0), tanh(h1), tanh(h2), tanh(h3), tanh(h4)
+            o = u * TILE * LANES
+            store(layer, o, h0)
+            store(layer, o + LANES, h1)
+            store(layer, o + 2 * LANES, h2)
+            store(layer, o + 3 * LANES, h3)
+            store(layer, o + 4 * LANES, h4)
+            w = load(theta, (v + u) * LANES)
+            z0, z1, z2, z3, z4 = fma(h0, w, z0), fma(h1, w, z1), fma(h2, w, z2), fma(h3, w, z3), fma(h4, w, z4)
+        o = i * LANES
+        r0 = residual(z0, load(sign, o), load(share, o))
+        r1 = residual(z1, load(sign, o + LANES), load(share, o + LANES))
+        r2 = residual(z2, load(sign, o + 2 * LANES), load(share, o + 2 * LANES))
+        r3 = residual(z3, load(sign, o + 3 * LANES), load(share, o + 3 * LANES))
+        r4 = residual(z4, load(sign, o + 4 * LANES), load(share, o + 4 * LANES))
+        o = (v + hidden) * LANES
+        store(gradient, o, add(load(gradient, o), add(add(add(r0, r1), add(r2, r3)), r4)))
+        for u in range(hidden):
+            o, one = u * TILE * LANES, splat(_ONE)
+            h0, h1, h2 = load(layer, o), load(layer, o + LANES), load(layer, o + 2 * LANES)
+            h3, h4 = load(layer, o + 3 * LANES), load(layer, o + 4 * LANES)
+            o = (v + u) * LANES
+            store(gradient, o, fma(h0, r0, fma(h1, r1, fma(h2, r2, fma(h3, r3, fma(h4, r4, load(gradient, o)))))))
+            w = load(theta, o)
+            s0, s1 = mul(mul(sub(one, mul(h0, h0)), r0), w), mul(mul(sub(one, mul(h1, h1)), r1), w)
+            s2, s3 = mul(mul(sub(one, mul(h2, h2)), r2), w), mul(mul(sub(one, mul(h3, h3)), r3), w)
+            s4 = mul(mul(sub(one, mul(h4, h4)), r4), w)
+            o = (c + u) * LANES
+            store(gradient, o, add(load(gradient, o), add(add(add(s0, s1), add(s2, s3)), s4)))
+            for j in range(d):
+                o, g = at + j * LANES, load(gradient, (u * d + j) * LANES)
+                g = fma(load(x, o + d * LANES), s1, fma(load(x, o), s0, g))
+                g = fma(load(x, o + 3 * d * LANES), s3, fma(load(x, o + 2 * d * LANES), s2, g))
+                store(gradient, (u * d + j) * LANES, fma(load(x, o + 4 * d * LANES), s4, g))
+
+
+@njit(fastmath=FAST)
+def _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, lr, decay, epochs, batch, key, block):
+    """Train up to sixteen replicas in place by SGD, each in its own lane with its own rows, order and end.
+
+    Lanes never meet, so a replica's result does not depend on its company. Replicas that differ only in their parameters
+    share rows and order, which are then read once for all of them.
+    """
+    d, members = shift.shape[1], block.size
+    first = block[0]
+    alike = True
+    for lane in range(1, members):
+        r = block[lane]
+        alike &= (start[r] == start[first]) & (stop[r] == stop[first]) & (key[r] == key[first])
+    longest = np.int64(0)
+    for lane in range(members):
+        longest = max(longest, stop[block[lane]] - start[block[lane]])
+    wide = np.zeros((theta.shape[1], LANES), np.float32)
+    order = np.empty((1 if alike else members, longest), np.int64)
+    size, seen, epoch = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
+    count, state = np.zeros(LANES, np.int64), np.zeros(LANES, np.uint64)
+    rate, inverse = np.zeros(LANES, np.float32), np.zeros(LANES, np.float32)
+    for lane in range(members):
+        r = block[lane]
+        wide[:, lane] = theta[r]
+        n = stop[r] - start[r]
+        size[lane] = n if batch == 0 else min(batch, n)
+        state[lane] = key[r]
+        if n == 0:
+            epoch[lane] = epochs
+        if lane < order.shape[0]:
+            order[lane, :n] = np.arange(start[r], stop[r])
+            if 0 < size[lane] < n and epochs > 0:
+                state[lane] = shuffle(order[lane, :n], state[lane])
+    x, layer = np.zeros((STRIP, d, LANES), np.float32), np.zeros((hidden, TILE, LANES), np.float32)
+    sign, share = np.zeros((STRIP, LANES), np.float32), np.zeros((STRIP, LANES), np.float32)
+    gradient = np.empty_like(wide)
+    while True:
+        most = 0
+        for lane in range(members):
+            r = block[lane]
+            going = epoch[lane] < epochs
+            count[lane] = min(size[lane], stop[r] - start[r] - seen[lane]) if going else 0
+            rate[lane] = lr[run[r]] if going else _ZERO
+            inverse[lane] = np.float32(1.0 / count[lane]) if going else _ZERO
+            most = max(most, count[lane])
+        if most == 0:
+            break
+        gradient[:] = _ZERO
+        for begin in range(0, most, STRIP):
+            rows = min(STRIP, most - begin)
+            padded = (rows + TILE - 1) // TILE * TILE
+            share[:padded] = _ZERO
+            if alike:
+                for i in range(rows):
+                    _take(X, y, weight, index, order[0, seen[0] + begin + i], -1, shift[run[first]], scale[run[first]],
+                          x, sign, share, i)  # fmt: skip
+            else:
+                for lane in range(members):
+                    r = run[block[lane]]
+                    for i in range(min(rows, count[lane] - begin)):
+                        _take(X, y, weight, index, order[lane, seen[lane] + begin + i], lane, shift[r], scale[r],
+                              x, sign, share, i)  # fmt: skip
+            _side_by_side(wide, hidden, d, padded, x, sign, share, layer, gradient)
+        step, mean, shrink = load(rate, 0), load(inverse, 0), splat(decay)
+        for p in range(wide.shape[0]):
+            w = load(wide, p * LANES)
+            store(wide, p * LANES, sub(w, mul(step, fma(shrink, w, mul(load(gradient, p * LANES), mean)))))
+        for lane in range(members):
+            r, n = block[lane], stop[block[lane]] - start[block[lane]]
+            seen[lane] += count[lane]
+            if count[lane] > 0 and seen[lane] == n:
+                seen[lane] = 0
+                epoch[lane] += 1
+                if lane < order.shape[0] and size[lane] < n and epoch[lane] < epochs:
+                    state[lane] = shuffle(order[lane, :n], state[lane])
+    for lane in range(members):
+        theta[block[lane]] = wide[:, lane]
+
+
+@njit(parallel=True, cache=True, fastmath=FAST)
+def _train_abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, lr, decay, epochs, batch, key,
+                   blocks, lots):  # fmt: skip
+    for lot in prange(lots.shape[0]):
+        for place in range(lots.shape[1]):
+            if lots[lot, place] >= 0:
+                block = blocks[lots[lot, place]]
+                _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, lr, decay, epochs, batch, key,
+                         block[block >= 0])  # fmt: skip
+
+
+@njit(parallel=True, cache=True, fastmath=FAST)
+def _gradients(X, y, weight, index, start, stop, theta, model, run, shift, scale, hidden, out, lots):
+    d = shift.shape[1]
+    for lot in prange(lots.shape[0]):
+        lanes, rows, layer, sign, share, tail = _scratch(d, hidden)
+        for place in range(lots.shape[1]):
+            r = lots[lot, place]
+            if r >= 0:
+                order = np.arange(start[r], stop[r])
+                for begin in range(0, order.size, LANES):
+                    _gather(X, y, weight, index, order, begin, min(LANES, order.size - begin), shift[run[r]], scale[run[r]],
+                            lanes, rows, sign, share)  # fmt: skip
+                    _backward(theta[model[r]], hidden, d, lanes, rows, layer, sign, share, tail, out[r])
+
+
+@njit(fastmath=FAST)
+def _fold(theta, shift, scale, hidden, d, fold):
+    """First layer on rows as they are: ((x - shift) * scale) W + c = x (scale W) + (c - (shift * scale) W)."""
+    for u in range(max(hidden, 1)):
+        constant = theta[d * max(hidden, 1) + u]
+        for j in range(d):
+            fold[u, j] = theta[u * d + j] * scale[j]
+            constant -= shift[j] * fold[u, j]
+        fold[u, d] = constant
+
+
+@njit(parallel=True, cache=True, fastmath=FAST)
+def _score(X, y, a, index, start, stop, theta, model, run, shift, scale, hidden, counts, losses, blocks, lots):
+    """A block is up to sixteen replicas over the same rows, which are read once for all of them."""
+    d, units = shift.shape[1], max(hidden, 1)
+    for lot in prange(lots.shape[0]):
+        lanes, logits, cell = np.zeros((d, LANES), np.float32), np.empty(LANES, np.float32), np.empty(4, np.int64)
+        rows, fold = np.empty(4, np.int64), np.empty((LANES, units, d + 1), np.float32)
+        for place in range(lots.shape[1]):
+            if lots[lot, place] < 0:
+                continue
+            block = blocks[lots[lot, place]]
+            block = block[block >= 0]
+            for i in range(block.size):
+                _fold(theta[model[block[i]]], shift[run[block[i]]], scale[run[block[i]]], hidden, d, fold[i])
+            for begin in range(start[block[0]], stop[block[0]], LANES):
+                count = min(LANES, stop[block[0]] - begin)
+                cell[:] = 0
+                rows[:] = 0
+                for lane in range(count):
+                    row = index[begin + lane]
+                    cell[a[row] * 2 + y[row]] |= np.int64(1) << lane
+                    rows[a[row] * 2 + y[row]] += 1
+                    for j in range(d):
+                        lanes[j, lane] = X[row, j]
+                for i in range(block.size):
+                    r = block[i]
+                    outer = theta[model[r], d * units + units :]
+                    z = splat(outer[hidden] if hidden else _ZERO)
+                    for u in range(units):
+                        h = splat(fold[i, u, d])
+                        for j in range(d):
+                            h = fma(load(lanes, j * LANES), fold[i, u, j], h)
+                        z = fma(tanh(h), outer[u], z) if hidden else h
+                    for c in range(4):
+                        found = positive(z, cell[c])
+                        counts[r, 2 * c] += rows[c] - found
+                        counts[r, 2 * c + 1] += found
+                    if losses.size:
+                        store(logits, 0, z)
+                        for lane in range(count):
+                            logit, label = logits[lane], y[index[begin + lane]]
+                            losses[r] += max(logit, _ZERO) - logit * label + np.log1p(np.exp(-abs(np.float64(logit))))
+
+
+def packs(group, work, mix=False):
+    """Deal replicas to blocks of at most LANES, of one group each: [block, place], -1 where a block has no more.
+
+    With `mix`, what is left over when a group has filled whole blocks shares blocks with other groups' rest, longest first.
+    """
+    order = np.lexsort((group, -work))
+    _, first, place, size = np.unique(group[order], return_index=True, return_inverse=True, return_counts=True)
+    rank = np.arange(order.size) - first[place]
+    whole = rank < size[place] // LANES * LANES
+    if mix:
+        full, rest = order[whole].reshape(-1, LANES), order[~whole]
+        threads = get_num_threads()
+        width = -(-rest.size // (-(-rest.size // (LANES * threads)) * threads)) if rest.size else LANES
+        rest = np.pad(rest, (0, -rest.size % width), constant_values=-1).reshape(-1, width)
+        return np.concatenate([full, np.pad(rest, ((0, 0), (0, LANES - width)), constant_values=-1)])
+    starts = np.cumsum(-(-size // LANES)) - -(-size // LANES)
+    table = np.full((int((-(-size // LANES)).sum()), LANES), -1, np.int64)
+    table[starts[place] + rank // LANES, rank % LANES] = order
+    return table
+
+
+def lots(work: np.ndarray) -> np.ndarray:
+    """Deal replicas to threads, longest first to the least loaded: [thread, place], -1 where a thread has no more."""
+    threads = max(1, min(get_num_threads(), work.size))
+    load, hands = np.zeros(threads), [[] for _ in range(threads)]
+    for r in np.argsort(-work, kind="stable"):
+        lightest = int(load.argmin())
+        load[lightest] += work[r] + 1
+        hands[lightest].append(int(r))
+    table = np.full((threads, max(map(len, hands))), -1, np.int64)
+    for row, hand in zip(table, hands, strict=True):
+        row[: len(hand)] = hand
+    return table
+
+
+def train(X, y, weight, index, start, stop, theta, run, shift, scale, *, hidden, adam, lr, decay, epochs, batch, key):
+    """Local training of every replica, in place on theta [replica, P]. `lr` is per run, `key` per replica.
+
+    A network trained by SGD takes one lane of a vector, beside fifteen others; everything else has the lanes to itself,
+    for sixteen rows.
+    """
+    if start.size == 0:
+        return
+    lr, decay, work = lr.astype(np.float32), np.float32(decay), stop - start
+    if adam or not hidden:
+        _train(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, adam, lr, decay, epochs, batch, key,
+               lots(work))  # fmt: skip
+        return
+    twin, once = twins(start, stop, key, lr[run], theta)
+    blocks = packs(key[once], work[once], mix=True)
+    blocks = np.where(blocks < 0, -1, once[blocks])
+    _train_abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, lr, decay, epochs, batch, key, blocks,
+                   lots(work[blocks[:, 0]]))  # fmt: skip
+    theta[:] = theta[once[twin]]
+
+
+def twins(*parts):
+    """Replicas that agree in every part do the same work: (place in `once` of each replica, the replicas to train)."""
+    columns = [np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8) for part in parts]
+    table = np.concatenate(columns, axis=1)
+    _, once, twin = np.unique(table.view(f"V{table.shape[1]}").ravel(), return_index=True, return_inverse=True)
+    return twin, once
+
+
+def gradients(X, y, weight, index, start, stop, theta, model, run, shift, scale, *, hidden):
+    """Sum over each replica's rows of weight * gradient of the log loss at theta[model]: [replica, P] float32."""
+    out = np.zeros((start.size, theta.shape[1]), np.float32)
+    if start.size:
+        _gradients(X, y, weight, index, start, stop, theta, model, run, shift, scale, hidden, out, lots(stop - start))
+    return out
+
+
+def score(X, y, a, index, start, stop, theta, model, run, shift, scale, *, hidden, loss=False):
+    """Confusion counts [replica, a, y, yhat] of theta[model] on each replica's rows, and its summed log loss if asked."""
+    counts = np.zeros((start.size, 8), np.int64)
+    losses = np.zeros(start.size if loss else 0, np.float64)
+    if start.size:
+        blocks = packs(start * (index.size + 1) + stop - start, stop - start)
+        heads = blocks[:, 0]
+        _score(X, y, a, index, start, stop, theta, model, run, shift, scale, hidden, counts, losses, blocks,
+               lots((stop - start)[heads] * (blocks >= 0).sum(1)))  # fmt: skip
+    return counts.reshape(-1, 2, 2, 2), losses

@@ -1,0 +1,505 @@
+"""The cards: what each paper prints, cell by cell and claim by claim, and the rule it will be judged by.
+
+A card is one YAML file beside this one. Its tables are kept in the paper's own layout, its cells as printed
+strings; `load` expands them, and the claims of the prose, to entries with an id each.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairfl_lite.errors import FairFLError
+
+FOLDER = Path(__file__).parent
+
+RULES: dict[str, tuple[str, ...]] = {
+    "value": ("value", "improvement", "at most", "gain", "share", "sd"),
+    "ordering": ("ordering", "similar", "no gain"),
+    "trend": ("trend",),
+    "arithmetic": ("arithmetic",),
+    "theorem": ("identity", "exists", "checked"),
+    "count": ("count",),
+    "draw": ("draw",),
+}
+"""The rules a kind of entry may be judged by; the first is the default."""
+
+_ARITHMETIC = ("sum", "over", "fall", "difference", "differ", "scale", "of", "lead", "recomputed", "positive",
+               "same", "power", "below", "multiples", "distinct")  # fmt: skip
+_COMMON = ("note", "not_testable", "unless_measured", "check")
+_SERIES = ("results", "select", "metric", "mean_over", "relative", "beside")
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "value": (*_SERIES, "baseline", "sd", "floor"),
+    "sd": _SERIES,
+    "gain": (*_SERIES, "better", "worse", "entries"),
+    "share": ("entries",),
+    "improvement": (*_SERIES, "from", "to", "sense"),
+    "at most": (*_SERIES, "from", "to"),
+    "ordering": (*_SERIES, "better", "worse", "sense"),
+    "similar": (*_SERIES, "better", "worse", "sense"),
+    "no gain": (*_SERIES, "better", "worse", "sense"),
+    "trend": (*_SERIES, "better", "worse", "sense", "levels", "order", "toward"),
+    "arithmetic": _ARITHMETIC,
+    "identity": ("results", "name", "tolerance"),
+    "exists": ("results", "name", "tolerance"),
+    "checked": ("results", "select", "how"),
+    "count": ("name", "tolerance"),
+    "draw": ("results", "select", "beta"),
+}
+_TABLE_FIELDS = {
+    "where",
+    "title",
+    "kind",
+    "notebook",
+    "results",
+    "id",
+    "columns",
+    "row_keys",
+    "rows",
+    "fixed",
+    "select",
+    "ignore",
+    "baseline",
+    "override",
+    "marks",
+    "beside",
+    "note",
+    "not_testable",
+}
+_CARD_FIELDS = {
+    "paper",
+    "citation",
+    "settings",
+    "metrics",
+    "labels",
+    "printed_seeds",
+    "floor",
+    "command",
+    "notebooks",
+    "rules",
+    "tables",
+    "claims",
+}
+_OPTIONAL = {"selection": "paper"}
+"""Fields a card may leave out: `selection`, the word by which the results files call the paper's way of selecting."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One printed number or claim: where it stands, what it says, and how it is to be judged.
+
+    `spec` holds what its rule needs (results file, selectors, formula, tolerance); `keys` the coordinates of
+    a table cell, e.g. {"dataset": "adult", "alpha": "0.1", "metric": "eod", "method": "fairfed"}. A cell such as
+    0.60±0.04 is two entries: the value, and with ".sd" behind its id and the rule "sd" the standard deviation.
+    What our text of the paper does not let us read is printed as "?".
+    """
+
+    id: str
+    paper: str
+    where: str
+    kind: str
+    rule: str
+    printed: str
+    says: str
+    notebook: str
+    spec: Mapping[str, Any]
+    keys: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of the paper in its own layout; `ids[i][j]` is the entry of row i and column j."""
+
+    id: str
+    where: str
+    title: str
+    row_keys: tuple[str, ...]
+    column_keys: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[tuple[str, ...], ...]
+    ids: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class PaperCard:
+    """A paper: citation, settings as printed, tables, and every entry by id."""
+
+    paper: str
+    citation: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    metrics: Mapping[str, str]
+    labels: Mapping[str, str]
+    printed_seeds: int
+    floor: float
+    selection: str
+    command: str
+    rules: Mapping[str, str]
+    grids: Mapping[str, Grid]
+    entries: Mapping[str, Entry]
+
+    def cells(self, pattern: str) -> list[Entry]:
+        """The table cells, standard deviations aside, whose id (without the paper's name) fits a shell pattern."""
+        return self._fitting(pattern, "cell", (e for e in self.entries.values() if e.keys and e.rule != "sd"))
+
+    def matching(self, pattern: str) -> list[Entry]:
+        """The entries of any kind whose id (without the paper's name) fits a shell pattern, in the card's order."""
+        return self._fitting(pattern, "entry", self.entries.values())
+
+    def _fitting(self, pattern: str, what: str, among: Iterable[Entry]) -> list[Entry]:
+        prefix = f"{self.paper}."
+        found = [e for e in among if fnmatchcase(e.id.removeprefix(prefix), pattern)]
+        if not found:
+            raise FairFLError(
+                f"The card {self.paper}.yml has no {what} {pattern}: correct the formula that names it."
+            )
+        return found
+
+    def recompute(self, spec: Mapping[str, Any]) -> Fraction:
+        """The value of an arithmetic formula, exactly, from the printed cells.
+
+        sum [/ over]: sums of cells, "=50" being the number 50, to the power `power`; fall [from, to]: 1 - |to| / |from|;
+        difference {plus, minus}; differ {pattern: pattern}: in how many pairs two cells differ;
+        scale, of: their product; lead {of, over}: the largest cell of the one less the largest of the other;
+        recomputed: the mean of what these arithmetic cells should be; positive: the share of cells above 0;
+        same {pattern: pattern}: the share of pairs equal in value and standard deviation, to the power `power`;
+        below {pattern: pattern}: the share of pairs with the first less than the second, a number standing for as
+        many as the other side has; multiples {of, cells}: the share of cells that are a multiple of `of` within
+        half a unit of their last digit; distinct: how many different numbers there are.
+        """
+        if "below" in spec:
+            less = [x < y for a, b in spec["below"].items() for x, y in self.pairs(a, b)]
+            return Fraction(sum(less), len(less))
+        if "multiples" in spec:
+            step = number(str(spec["multiples"]["of"]))
+            cells = [e.printed for pattern in spec["multiples"]["cells"] for e in self.cells(pattern)]
+            fit = [abs(number(p) - round(number(p) / step) * step) <= unit(p) / 2 for p in cells]
+            return Fraction(sum(fit), len(fit))
+        if "distinct" in spec:
+            return Fraction(len({x for pattern in spec["distinct"] for x in self.numbers(pattern)}))
+        if "lead" in spec:
+            return self.largest(spec["lead"]["of"]) - self.largest(spec["lead"]["over"])
+        if "recomputed" in spec:
+            parts = [self.recompute(e.spec) for pattern in spec["recomputed"] for e in self.cells(pattern)]
+            return sum(parts, Fraction(0)) / len(parts)
+        if "positive" in spec:
+            signs = [number(e.printed) > 0 for pattern in spec["positive"] for e in self.cells(pattern)]
+            return Fraction(sum(signs), len(signs))
+        if "same" in spec:
+            equal = [
+                (x.printed, x.spec.get("sd")) == (y.printed, y.spec.get("sd"))
+                for a, b in spec["same"].items()
+                for x, y in zip(self.cells(a), self.cells(b), strict=True)
+            ]
+            return Fraction(sum(equal), len(equal)) ** int(spec.get("power", 1))
+        if "fall" in spec:
+            start, end = (self.total([pattern]) for pattern in spec["fall"])
+            return 1 - abs(end) / abs(start)
+        if "difference" in spec:
+            return self.total(spec["difference"]["plus"]) - self.total(spec["difference"]["minus"])
+        if "differ" in spec:
+            pairs = ((self.cells(a), self.cells(b)) for a, b in spec["differ"].items())
+            return Fraction(
+                sum(
+                    number(x.printed) != number(y.printed)
+                    for a, b in pairs
+                    for x, y in zip(a, b, strict=True)
+                )
+            )
+        if "scale" in spec:
+            return number(str(spec["scale"])) * number(str(spec["of"]))
+        quotient = self.total(spec["sum"]) / (self.total(spec["over"]) if "over" in spec else 1)
+        return quotient ** int(spec.get("power", 1))
+
+    def largest(self, patterns: Sequence[str]) -> Fraction:
+        """The largest of the cells that fit any of the patterns."""
+        return max(x for pattern in patterns for x in self.numbers(pattern))
+
+    def total(self, patterns: Sequence[str]) -> Fraction:
+        """Sum of the cells that fit any of the patterns."""
+        return sum((x for pattern in patterns for x in self.numbers(pattern)), Fraction(0))
+
+    def numbers(self, pattern: str) -> list[Fraction]:
+        """The cells that fit a pattern, in the card's order; "=50" is the number 50."""
+        if pattern.startswith("="):
+            return [number(pattern[1:])]
+        return [number(e.printed) for e in self.cells(pattern)]
+
+    def pairs(self, first: str, second: str) -> list[tuple[Fraction, Fraction]]:
+        """The cells of two patterns side by side; a number stands beside every cell of the other."""
+        a, b = self.numbers(first), self.numbers(second)
+        a, b = (a * len(b) if first.startswith("=") else a), (b * len(a) if second.startswith("=") else b)
+        if len(a) != len(b):
+            raise FairFLError(f"{first} has {len(a)} cells and {second} {len(b)}: correct the formula that compares them.")
+        return list(zip(a, b, strict=True))
+
+
+def number(printed: str) -> Fraction:
+    """A printed number, exactly: "-0.12", "32,561", "98.9%" (= 0.989)."""
+    text = printed.replace(",", "").strip()
+    try:
+        return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+    except ValueError:
+        raise FairFLError(f"{printed!r} is not a printed number: correct the card.") from None
+
+
+def unit(printed: str) -> Fraction:
+    """One unit of the last printed digit: 0.01 for "-0.12", 1 for "32,561", 0.001 for "98.9%"."""
+    text = printed.replace(",", "").strip()
+    decimals = len(text.rstrip("%").partition(".")[2])
+    return Fraction(1, 10**decimals * (100 if text.endswith("%") else 1))
+
+
+def names() -> list[str]:
+    """The papers that have a card."""
+    return sorted(path.stem for path in FOLDER.glob("*.yml"))
+
+
+@cache
+def load(paper: str) -> PaperCard:
+    """The card of a paper, expanded and checked; FairFLError when there is none or it is not well formed."""
+    if paper not in names():
+        raise FairFLError(f"There is no paper {paper!r}; choose one of: {', '.join(names())}.")
+    return parse((FOLDER / f"{paper}.yml").read_text(encoding="utf-8"))
+
+
+def parse(text: str) -> PaperCard:
+    """A card from its YAML text."""
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise FairFLError(f"The card is not YAML: {' '.join(str(error).split())}.") from error
+    _known("card", raw, _CARD_FIELDS | set(_OPTIONAL))
+    missing = _CARD_FIELDS - set(raw)
+    if missing:
+        raise FairFLError(f"The card lacks {', '.join(sorted(missing))}: add them.")
+    grids: dict[str, Grid] = {}
+    entries: dict[str, Entry] = {}
+
+    def add(entry: Entry) -> None:
+        if entry.id in entries:
+            raise FairFLError(f"The id {entry.id} is used twice in the card: rename one.")
+        entries[entry.id] = entry
+
+    for name, table in raw["tables"].items():
+        grid, cells = _expand_table(raw, name, table)
+        grids[name] = grid
+        for entry in cells:
+            add(entry)
+    given = {k: raw[k] for k in _CARD_FIELDS - {"tables", "claims", "notebooks"}}
+    card = PaperCard(grids=grids, entries=entries, **given, **{k: raw.get(k, v) for k, v in _OPTIONAL.items()})
+    for claim in raw["claims"]:
+        for keys in _product(claim.get("each", {})):
+            add(_claim(raw, card, _fill({k: v for k, v in claim.items() if k != "each"}, keys)))
+    for entry in entries.values():
+        _check(card, entry)
+    return card
+
+
+def _product(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, str]]:
+    """Every combination of the axes' values; a value that is itself a mapping stands for several keys at once."""
+    for values in itertools.product(*axes.values()):
+        keys: dict[str, Any] = {}
+        for name, value in zip(axes, values, strict=True):
+            keys |= value if isinstance(value, Mapping) else {name: value}
+        yield {key: str(value) for key, value in keys.items()}
+
+
+def _fill(value: Any, keys: Mapping[str, str]) -> Any:
+    """Replace {key} in every string, also inside lists and mappings."""
+    if isinstance(value, str):
+        return value.format_map(keys)
+    if isinstance(value, Mapping):
+        return {_fill(k, keys): _fill(v, keys) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_fill(v, keys) for v in value]
+    return value
+
+
+def _expand_table(raw: Mapping[str, Any], name: str, table: Mapping[str, Any]) -> tuple[Grid, list[Entry]]:
+    _known(f"table {name}", table, _TABLE_FIELDS)
+    row_keys, columns = tuple(table["row_keys"]), list(_product(table["columns"]))
+    rows, ids, entries = [], [], []
+    for *row, cells in table["rows"]:
+        printed = str(cells).split()
+        if len(row) != len(row_keys) or len(printed) != len(columns):
+            raise FairFLError(
+                f"Row {row} of table {name} needs {len(row_keys)} keys and {len(columns)} cells."
+            )
+        rows.append(tuple(map(str, row)))
+        line = []
+        for column, cell in zip(columns, printed, strict=True):
+            keys = {**dict(zip(row_keys, rows[-1], strict=True)), **column}
+            made = _cells(raw, name, table, keys, cell)
+            entries += made
+            line.append(made[0].id)
+        ids.append(tuple(line))
+    grid = Grid(
+        name,
+        table["where"],
+        table["title"],
+        row_keys,
+        tuple(table["columns"]),
+        tuple(rows),
+        tuple(tuple(c.values()) for c in columns),
+        tuple(ids),
+    )
+    return grid, entries
+
+
+def _cells(
+    raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dict[str, str], cell: str
+) -> list[Entry]:
+    """The entry of a printed cell, and that of its standard deviation where it has one.
+
+    A cell may begin with one of the table's marks, which adds a note or the reason why it cannot be tested; the
+    mark "?" is that of a number which is printed but not legible to us, and stands in its place.
+    """
+    marks = table.get("marks", {})
+    mark = next((m for m in marks if m != "?" and cell.startswith(m)), "")
+    printed, _, sd = cell.removeprefix(mark).partition("±")
+    entry = _cell(raw, name, table, keys, printed)
+    spec = {**entry.spec, **_fill(marks.get(mark, {}), keys), **(marks["?"] if printed == "?" else {})}
+    if not sd:
+        return [replace(entry, spec=spec)]
+    spread = {k: entry.spec[k] for k in ("results", "select") if k in entry.spec}
+    spread |= marks["?"] if sd == "?" else {}
+    return [
+        replace(entry, spec=spec if sd == "?" else {**spec, "sd": sd}),
+        replace(entry, id=f"{entry.id}.sd", rule="sd", printed=sd, spec=spread, says=f"{entry.says}, ±"),
+    ]
+
+
+def _cell(
+    raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dict[str, str], printed: str
+) -> Entry:
+    def cell_id(k: Mapping[str, str]) -> str:
+        return f"{raw['paper']}.{name}.{table['id'].format_map(k)}"
+
+    select = dict(table.get("fixed", {}))
+    for key, value in keys.items():
+        if key in table.get("select", {}) and value in table["select"][key]:
+            select |= table["select"][key][value]
+        elif key not in table.get("ignore", ()):
+            select[key] = value
+    override: dict[str, Any] = {}
+    for key, choices in table.get("override", {}).items():
+        override |= choices.get(keys[key], {})
+    kind = override.pop("kind", table["kind"])
+    if kind == "arithmetic":
+        spec: dict[str, Any] = override
+    else:
+        spec = {k: table[k] for k in ("results", "note", "not_testable") if k in table}
+        if "results" in table:
+            spec["select"] = select
+        for key, choices in table.get("beside", {}).items():
+            spec["beside"] = spec.get("beside", {}) | choices.get(keys[key], {})
+        if "baseline" in table:
+            reference = keys | table["baseline"]
+            spec["baseline"] = None if reference == keys else cell_id(reference)
+        spec |= override
+    words = (
+        raw["labels"].get(v, f"{k} = {v}" if v.replace(".", "").isdigit() else v) for k, v in keys.items()
+    )
+    return Entry(
+        cell_id(keys),
+        raw["paper"],
+        table["where"],
+        kind,
+        RULES[kind][0],
+        printed,
+        ", ".join(words),
+        _notebook(raw, table),
+        _fill(spec, keys),
+        keys,
+    )
+
+
+def _claim(raw: Mapping[str, Any], card: PaperCard, claim: dict[str, Any]) -> Entry:
+    missing = {"id", "where", "kind", "says", "notebook"} - set(claim)
+    if missing or claim["kind"] not in RULES:
+        raise FairFLError(
+            f"The claim {claim.get('id')} of the card needs {', '.join(sorted(missing)) or 'a known kind'}."
+        )
+    rule = claim.pop("rule", RULES[claim["kind"]][0])
+    head = {k: claim.pop(k) for k in ("id", "where", "kind", "says")}
+    notebook, printed, cells = _notebook(raw, claim), claim.pop("printed", ""), claim.pop("cells", None)
+    claim.pop("notebook")
+    if "printed_of" in claim:
+        (source,) = card.matching(claim.pop("printed_of"))
+        printed = source.printed
+    if cells and not printed:
+        printed = " vs ".join(_printed_cell(card, cells, claim, side) for side in ("better", "worse"))
+    return Entry(
+        f"{raw['paper']}.{head['id']}",
+        raw["paper"],
+        head["where"],
+        head["kind"],
+        rule,
+        printed,
+        head["says"],
+        notebook,
+        claim,
+        {},
+    )
+
+
+def _printed_cell(card: PaperCard, grid: str, claim: Mapping[str, Any], side: str) -> str:
+    """The printed cell that one side of an ordering speaks of."""
+    wanted = {k: str(v) for k, v in (claim["select"] | claim[side] | {"metric": claim["metric"]}).items()}
+    found = [
+        e.printed
+        for line in card.grids[grid].ids
+        for e in (card.entries[i] for i in line)
+        if all(str(e.spec.get("select", {}).get(k)) == v for k, v in wanted.items())
+    ]
+    if len(found) != 1:
+        raise FairFLError(f"{len(found)} cells of {grid} fit {wanted}, one is needed: correct the card.")
+    return found[0]
+
+
+def _notebook(raw: Mapping[str, Any], item: Mapping[str, Any]) -> str:
+    try:
+        return raw["notebooks"][item["notebook"]]
+    except KeyError:
+        raise FairFLError(
+            f"{item.get('id')} names no notebook of the card: choose one of {list(raw['notebooks'])}."
+        ) from None
+
+
+def _known(what: str, given: Mapping[str, Any], allowed: Sequence[str] | set[str]) -> None:
+    unknown = sorted(set(given) - set(allowed))
+    if unknown:
+        raise FairFLError(f"The {what} has unknown fields {', '.join(unknown)}: remove them.")
+
+
+def _check(card: PaperCard, entry: Entry) -> None:
+    if entry.rule not in RULES[entry.kind] or entry.rule not in card.rules:
+        raise FairFLError(
+            f"{entry.id}: a {entry.kind} cannot be judged by the rule {entry.rule!r}; correct the card."
+        )
+    _known(entry.id, entry.spec, (*_FIELDS[entry.rule], *_COMMON))
+    metric = entry.spec.get("metric", entry.spec.get("select", {}).get("metric"))
+    if metric is not None and metric not in card.metrics:
+        raise FairFLError(
+            f"{entry.id} is about the metric {metric!r}, which the card does not list: add it to metrics."
+        )
+    if entry.rule == "arithmetic":
+        card.recompute(entry.spec)
+    for pattern in entry.spec.get("entries", ()):
+        card.matching(pattern)
+    if (
+        "check" in entry.spec
+        and abs(card.recompute(entry.spec["check"]) - number(entry.printed)) > unit(entry.printed) / 2
+    ):
+        raise FairFLError(
+            f"{entry.id} is said to come from printed cells, but they give "
+            f"{float(card.recompute(entry.spec['check'])):g}: correct the card."
+        )
