@@ -6,7 +6,11 @@ import itertools
 import os
 import time
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +69,14 @@ def play(agg: SecAgg, x: np.ndarray, until: str = "unmask") -> tuple[Server, lis
         return server, clients, sealed
     server.masked_input({c.k: c.masked_input(x[c.k], sealed[c.k]) for c in clients})
     return server, clients, {}
+
+
+def answered(agg: SecAgg, x: np.ndarray, gone: tuple[int, ...] = ()) -> tuple[Server, list[int], dict]:
+    """The protocol by hand, `gone` dropped, up to the survivors' honest answers."""
+    server, clients, sealed = play(agg, x, until="masked input")
+    staying = [c for c in clients if c.k not in gone]
+    survivors, dropped = server.masked_input({c.k: c.masked_input(x[c.k], sealed[c.k]) for c in staying})
+    return server, survivors, {c.k: c.unmask(survivors, dropped) for c in staying}
 
 
 def test_fixed_point_by_hand():
@@ -298,8 +310,10 @@ def test_a_client_refuses_what_would_weaken_its_masks():
         clients[1].unmask([0, 1], [2, 3, 4])
     with pytest.raises(FairFLError, match="did not share keys"):
         clients[1].unmask([0, 2, 3, 4], [1])
-    with pytest.raises(FairFLError, match="did not share keys"):
+    with pytest.raises(FairFLError, match="names client 7: name clients by number, from 0 to 4"):
         clients[1].unmask([0, 1, 2, 7], [])
+    with pytest.raises(FairFLError, match="4 of 5 clients dropped out by 'unmask'"):
+        clients[1].unmask([1, 1, 1, 1, 1], [])
     with pytest.raises(FairFLError, match="3 of 5 clients dropped out by 'masked input'"):
         clients[2].masked_input([1.0], {0: sealed[2][0]})
     with pytest.raises(FairFLError, match="did not share keys"):
@@ -340,6 +354,405 @@ def test_a_wrong_share_is_detected(of):
     answers[1][of] += 1
     with pytest.raises(FairFLError, match=f"share of client {of}'s secret is wrong"):
         server.unmask(answers)
+
+
+@pytest.mark.parametrize("gone", [(), (3,)])
+@pytest.mark.parametrize("liars", [(0,), (4,), (0, 1), (1, 4)])
+def test_wrong_shares_are_left_out_and_their_givers_named(liars, gone):
+    # 3 of 5 (or of 4) shares suffice, so that two (or one) may be wrong; all of a liar's shares are.
+    agg = SecAgg(5, dropouts=3)
+    server, survivors, answers = answered(agg, np.arange(5.0)[:, None], gone)
+    for liar in liars:
+        answers[liar] = {j: (value + 7 ** (99 + liar)) % secagg.PRIME for j, value in answers[liar].items()}
+    if len(answers) - len(liars) < agg.threshold:
+        with pytest.raises(FairFLError, match=r"A share of client \d's secret is wrong, no 3 right of 4 were found"):
+            server.unmask(answers)
+    else:
+        assert server.unmask(answers).tolist() == [float(sum(survivors))]
+        assert server.wrong == liars
+    assert answered(agg, np.ones((5, 1)), gone)[0].wrong == ()
+
+
+def test_with_just_threshold_shares_a_wrong_one_is_not_mended():
+    server, _, answers = answered(SecAgg(5, dropouts=3), np.ones((5, 1)))
+    three = {k: answers[k] for k in (0, 1, 2)}
+    assert server.unmask(three).tolist() == [5.0]
+    three[1][4] += 1
+    with pytest.raises(FairFLError, match="A share of client 4's secret is wrong, no 3 right of 3 were found"):
+        server.unmask(three)
+    assert server.unmask(three | {3: answers[3]}).tolist() == [5.0]
+    assert server.wrong == (1,)
+
+
+def test_a_share_that_changes_the_secret_beyond_its_32_bytes_is_wrong():
+    # Client 1's Lagrange factor at 0 scales its error to exactly 2^256, which the lower 32 bytes do not show.
+    server, _, answers = answered(SecAgg(3, dropouts=1), np.ones((3, 1)))
+    factor = 1 * 3 * pow((1 - 2) * (3 - 2), -1, secagg.PRIME)
+    answers[1][0] = (answers[1][0] + 2**256 * pow(factor, -1, secagg.PRIME)) % secagg.PRIME
+    with pytest.raises(FairFLError, match="share of client 0's secret is wrong"):
+        server.unmask(answers)
+
+
+def test_the_search_for_right_shares_is_bounded(monkeypatch):
+    # Of C(14, 9) = 2002 choices, more than TRIES, C(12, 9) = 220 leave out two liars and none leaves out six.
+    server, _, answers = answered(SecAgg(14, dropouts=6), np.ones((14, 1)))
+    # Large errors, since small ones of several liars may cancel at 0.
+    lies = {k: {j: (value + pow(7, 999 + k, secagg.PRIME)) % secagg.PRIME for j, value in answers[k].items()} for k in answers}
+    assert server.unmask(answers | {k: lies[k] for k in (0, 13)}).tolist() == [14.0]
+    assert server.wrong == (0, 13)
+    calls = []
+    monkeypatch.setattr(secagg, "reconstruct", lambda shares: calls.append(shares) or reconstruct(shares))
+    with pytest.raises(FairFLError, match="no 9 right of 14 were found"):
+        server.unmask(answers | {k: lies[k] for k in range(6)})
+    assert len(calls) == secagg.TRIES
+
+
+MALFORMED = {
+    "no mapping": lambda answer: [*answer.values()],
+    "none": lambda answer: None,
+    "float": lambda answer: answer | {0: 1.0},
+    "bool": lambda answer: answer | {0: True},
+    "text": lambda answer: answer | {0: "1"},
+    "negative": lambda answer: answer | {0: -1},
+    "the prime": lambda answer: answer | {0: secagg.PRIME},
+    "huge": lambda answer: answer | {0: 10**5000},
+    "missing": lambda answer: {j: value for j, value in answer.items() if j},
+    "extra": lambda answer: answer | {-1: 1},
+}
+
+
+@pytest.mark.parametrize("spoil", MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_answer_counts_as_silence(spoil):
+    server, _, answers = answered(SecAgg(4, dropouts=2), np.ones((4, 1)))
+    answers[2] = spoil(answers[2])
+    assert server.unmask(answers).tolist() == [4.0]
+    assert server.wrong == (2,)
+    answers[1] = spoil(answers[1])
+    with pytest.raises(FairFLError, match=r"by 'unmask' \(set aside as malformed or out of turn: 1, 2\) and at most 1"):
+        server.unmask(answers)
+
+
+def test_the_answer_of_a_client_declared_dropped_is_not_used():
+    server, _, answers = answered(SecAgg(4, dropouts=2), np.ones((4, 1)), gone=(3,))
+    assert server.unmask(answers | {3: answers[0]}).tolist() == [3.0]
+    assert server.wrong == (3,)
+
+
+@pytest.mark.parametrize("scale", [1, 2**32])
+def test_words_typed_int64_are_the_same_bits(scale):
+    # Reduced as numbers, words of both types become float64, and 1 + 2 + 3 would be 5.99999984.
+    x = np.array([[1.0], [2.0], [-3.5]]) * scale / 2**8
+    agg = SecAgg(3)
+    server, clients, sealed = play(agg, x, until="masked input")
+    y = {c.k: c.masked_input(x[c.k], sealed[c.k]) for c in clients}
+    survivors, dropped = server.masked_input({k: words.view(np.int64) if k else words for k, words in y.items()})
+    assert server.total.dtype == np.uint64
+    assert server.unmask({c.k: c.unmask(survivors, dropped) for c in clients}).tolist() == x.sum(axis=0).tolist()
+    assert [m.content for m in server.transcript if m.step == "masked input"] == [words.tobytes() for words in y.values()]
+
+
+NOT_WORDS = {
+    "float64": np.zeros(1),
+    "uint32": np.zeros(1, np.uint32),
+    "big-endian": np.zeros(1, ">u8"),
+    "bool": np.zeros(1, bool),
+    "object": np.zeros(1, object),
+    "matrix": np.zeros((1, 1), np.uint64),
+    "scalar": np.uint64(0),
+    "0-d": np.array(0, np.uint64),
+    "list": [0],
+    "bytes": bytes(8),
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("bad", NOT_WORDS.values(), ids=NOT_WORDS)
+def test_what_is_no_vector_of_words_is_refused(bad):
+    server, clients, sealed = play(SecAgg(3), np.ones((3, 1)), until="masked input")
+    y = {c.k: c.masked_input([1.0], sealed[c.k]) for c in clients}
+    with pytest.raises(FairFLError, match="Client 1's masked input is not a vector of 64-bit integers"):
+        server.masked_input(y | {1: bad})
+
+
+def test_a_deviating_client_shifts_the_sum_and_nothing_notices():
+    # The module states it: no proof ties a masked vector to an honest value.
+    agg, x = SecAgg(4, dropouts=2), np.arange(4.0)[:, None]
+    server, clients, sealed = play(agg, x, until="masked input")
+    y = {c.k: c.masked_input(x[c.k], sealed[c.k]) for c in clients}
+    y[2] = y[2] + encode([1000.0], agg.fraction_bits, agg.clients)
+    survivors, dropped = server.masked_input(y)
+    total = server.unmask({c.k: c.unmask(survivors, dropped) for c in clients})
+    assert total.tolist() == [x.sum() + 1000.0]
+    assert server.wrong == ()
+    said = " ".join((secagg.__doc__ or "").split())
+    assert "a client that deviates can spoil it unseen" in said and "there is no range proof" in said
+
+
+LOW_ORDER = (
+    0,
+    1,
+    2**255 - 20,
+    2**255 - 19,
+    2**255 - 18,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+)
+BAD_KEYS = [bytes(31), bytes(33), b"", "k" * 32, None, 7, bytearray(32), *(u.to_bytes(32, "little") for u in LOW_ORDER)]
+
+
+@pytest.mark.parametrize("bad", BAD_KEYS)
+@pytest.mark.parametrize("name", ["channel", "mask"])
+def test_malformed_and_low_order_keys_are_refused(name, bad):
+    agg = SecAgg(3)
+    clients = [Client(k, agg) for k in range(3)]
+    keys = {c.k: c.advertise_keys() for c in clients}
+    keys[2] = replace(keys[2], **{name: bad})
+    for refuse in (Server(agg, []).advertise_keys, clients[0].share_keys):
+        with pytest.raises(FairFLError, match="Client 2's keys are malformed or of low order"):
+            refuse(keys)
+
+
+def test_what_is_no_keys_or_not_ones_own_is_refused():
+    agg = SecAgg(3)
+    clients = [Client(k, agg) for k in range(3)]
+    keys = {c.k: c.advertise_keys() for c in clients}
+    for bad in (None, b"", (bytes(32),) * 3, replace(keys[1], commitment=bytes(31)), replace(keys[1], commitment="")):
+        with pytest.raises(FairFLError, match="Client 1's keys are malformed"):
+            clients[0].share_keys(keys | {1: bad})
+    with pytest.raises(FairFLError, match="its own keys came back altered"):
+        clients[0].share_keys(keys | {0: keys[1]})
+    assert set(clients[0].share_keys(keys)) == {1, 2}
+
+
+def test_boxes_of_an_earlier_sum_do_not_open_after_a_refusal():
+    # A client that kept the keys of the last sum would open its boxes again and could give its other shares away.
+    agg = SecAgg(3)
+    server, clients, sealed = play(agg, np.ones((3, 1)), until="masked input")
+    clients[0].advertise_keys()
+    with pytest.raises(FairFLError, match="its own keys came back altered"):
+        clients[0].share_keys(server.keys)
+    with pytest.raises(FairFLError, match="refuses 'masked input' after 'advertise keys'"):
+        clients[0].masked_input([1.0], sealed[0])
+
+
+@pytest.mark.parametrize("bad", [b"", bytes(11), bytes(12), bytes(160), bytes(161), None, 5, "b" * 160, bytearray(160)])
+def test_malformed_boxes_are_refused(bad):
+    server, clients, sealed = play(SecAgg(3), np.ones((3, 1)), until="masked input")
+    with pytest.raises(FairFLError, match="Client 0's shares for client 1 were altered or are malformed"):
+        clients[1].masked_input([1.0], sealed[1] | {0: bad})
+
+
+def test_a_box_that_holds_no_two_shares_is_laid_at_its_senders_door():
+    # Otherwise the receiver would pass a share beyond the field on and count as malformed itself.
+    for text in (b"", bytes(131), bytes(133), b"\xff" * 132, bytes(66) + secagg.PRIME.to_bytes(66, "big")):
+        _, clients, sealed = play(SecAgg(3), np.ones((3, 1)), until="masked input")
+        with pytest.raises(FairFLError, match="Client 0's shares for client 1 were altered or are malformed"):
+            clients[1].masked_input([1.0], sealed[1] | {0: clients[0]._seal(1, text)})
+
+
+def test_boxes_for_the_wrong_clients_are_refused():
+    agg = SecAgg(4, dropouts=2)
+    clients = [Client(k, agg) for k in range(4)]
+    server = Server(agg, [])
+    keys = server.advertise_keys({c.k: c.advertise_keys() for c in clients[:3]})
+    sealed = {c.k: c.share_keys(keys) for c in clients[:3]}
+    box = sealed[0][1]
+    for bad in ({1: box}, {1: box, 2: box, 3: box}, {0: box, 1: box, 2: box}, {1: box, 2: None}, {1: box, 2: "b"}):
+        with pytest.raises(FairFLError, match="Client 0 did not send bytes to each other client with keys"):
+            server.share_keys(sealed | {0: bad})
+    with pytest.raises(FairFLError, match="Client 3 did not send bytes"):
+        server.share_keys(sealed | {3: {0: box, 1: box, 2: box}})
+    with pytest.raises(FairFLError, match="'share keys of client 0' takes a mapping"):
+        server.share_keys(sealed | {0: [box, box]})
+    received = server.share_keys(sealed)
+    with pytest.raises(FairFLError, match="Client 0 refuses shares from client 3, which had no keys"):
+        clients[0].masked_input([1.0], received[0] | {3: box})
+    with pytest.raises(FairFLError, match="Client 1 refuses shares from client 1"):
+        clients[1].masked_input([1.0], received[1] | {1: box})
+    with pytest.raises(FairFLError, match="Client 3 sent a masked vector and shared no keys"):
+        server.masked_input(dict.fromkeys(range(4), np.zeros(1, np.uint64)))
+
+
+STRANGE_IDS = [-1, 3, 2**64, 10**5000, 1.0, True, "1", None, (1,), secagg.PRIME - 1]
+
+
+@pytest.mark.parametrize("bad", STRANGE_IDS, ids=lambda bad: type(bad).__name__)
+def test_ids_are_whole_numbers_below_the_number_of_clients(bad):
+    agg = SecAgg(3)
+    sentence = "name clients by number, from 0 to 2"
+    server, clients, sealed = play(agg, np.ones((3, 1)), until="masked input")
+    new = [Client(k, agg) for k in range(3)]
+    keys = {c.k: c.advertise_keys() for c in new}
+    vector = np.zeros(1, np.uint64)
+
+    def refuses(step, *messages):
+        with pytest.raises(FairFLError, match=sentence):
+            step(*messages)
+
+    # True and 1.0 equal 1, so that they take its place; the others come on top.
+    def among(honest, message):
+        return {k: value for k, value in honest.items() if k != bad} | {bad: message}
+
+    refuses(Client, bad, agg)
+    refuses(new[0].share_keys, among(keys, keys[1]))
+    refuses(Server(agg, []).advertise_keys, among(keys, keys[1]))
+    boxes = {c.k: c.share_keys(keys) for c in new}
+    refuses(server.share_keys, among(boxes, boxes[1]))
+    refuses(server.share_keys, boxes | {0: among(boxes[0], b"")})
+    refuses(clients[0].masked_input, [1.0], among(sealed[0], sealed[0][1]))
+    refuses(server.masked_input, among(dict.fromkeys(range(3), vector), vector))
+    server, clients, _ = play(agg, np.ones((3, 1)))
+    refuses(clients[0].unmask, [0, bad, 2], [])
+    refuses(clients[0].unmask, [0, 1, 2], [bad])
+    answers = {c.k: c.unmask([0, 1, 2], []) for c in clients}
+    refuses(server.unmask, among(answers, answers[1]))
+    refuses(agg.sum, np.ones(3), [bad])
+    refuses(agg.sum, np.ones(3), [], [bad])
+
+
+def test_numpy_integers_are_numbers():
+    agg = SecAgg(np.uint8(5), np.int64(3), np.int8(32))
+    assert agg == SecAgg(5, 3)
+    assert agg.sum(np.ones(5), dropped=np.array([1]), silent=np.array([2])) == 4
+    assert share(np.int64(3), np.array([1, 2]), np.int64(1), os.urandom) == {1: 3, 2: 3}
+
+
+@pytest.mark.parametrize("points", [[0, 1], [11, 1], [-11, 1], [1, 1], [1, 12], [2, -9], [1.0, 2], ["1", 2], [True, 2], 3, None])
+def test_points_that_give_the_secret_away_or_coincide_are_refused(points):
+    with pytest.raises(FairFLError, match="points that differ modulo the prime, and none that is 0"):
+        share(5, points, 1, os.urandom, prime=11)
+    if isinstance(points, list) and len({*points}) == 2:
+        with pytest.raises(FairFLError, match="points that differ modulo the prime, and none that is 0"):
+            reconstruct(dict.fromkeys(points, 3), prime=11)
+
+
+def test_shamir_refuses_what_is_no_sharing():
+    for secret, threshold in ((-1, 1), (11, 1), (1.0, 1), (None, 1), (True, 1), (5, 0), (5, 3), (5, 1.0), (5, None)):
+        with pytest.raises(FairFLError, match="Share a whole number below the prime"):
+            share(secret, [1, 2], threshold, os.urandom, prime=11)
+    for value in (-1, 11, 1.0, True, "1", None, 10**5000):
+        with pytest.raises(FairFLError, match="each share a whole number from 0 to below the prime"):
+            reconstruct({1: 1, 2: value}, prime=11)
+    for shares in ({}, [], [1, 2]):
+        with pytest.raises(FairFLError, match="Reconstruct from {point: share}"):
+            reconstruct(shares)
+    for prime in (0, 1, -7, 7.0, None, True, "7"):
+        with pytest.raises(FairFLError, match="modulo a prime"):
+            reconstruct({1: 0, 2: 0}, prime=prime)
+    with pytest.raises(FairFLError, match="modulo a prime"):
+        reconstruct({1: 0, 3: 0}, prime=12)
+
+
+def test_the_polynomial_at_any_point_by_hand():
+    # f(x) = 5 + 3 x + 2 x^2 mod 11: f(4) = 49 = 5 and f(7) = 124 = 3.
+    shares = {1: 10, 2: 8, 3: 10}
+    assert [reconstruct(shares, prime=11, at=x) for x in (0, 1, 4, 7)] == [5, 10, 5, 3]
+
+
+@pytest.mark.parametrize("x", ["a", None, [1j], np.array([1j]), [[1], [1, 2]], [None], {}, [10**400], [b"a"], object()])
+def test_encode_refuses_what_is_no_real_vector(x):
+    with pytest.raises(FairFLError):
+        encode(x, 32, 3)
+    with pytest.raises(FairFLError):
+        SecAgg(3).sum(x)
+    with pytest.raises(FairFLError):
+        SecAgg(3)(x)
+
+
+def test_messages_without_a_client_axis_are_refused():
+    for x in (1.0, np.ones(3)):
+        with pytest.raises(FairFLError, match=r"Give messages \[run, client, ...\]"):
+            SecAgg(3)(x)
+    assert SecAgg(3).sum(np.ones((3, 0))).shape == (0,)
+
+
+unprintable = st.integers(5000, 5001).map(lambda digits: -(10**digits) if digits % 2 else 10**digits)
+anything = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 7),
+    st.integers(),
+    st.sampled_from([2**64, secagg.PRIME - 1, secagg.PRIME, 2**521]),
+    unprintable,
+    st.floats(),
+    st.text(max_size=3),
+    st.sampled_from([0, 11, 12, 31, 32, 33, 66, 132, 160]).map(bytes),
+    st.binary(max_size=40),
+    st.binary(min_size=32, max_size=32),
+    st.sampled_from(["u8", "i8", ">i8", "f8", "u4", "c16", "O", "?", "U2"]).map(lambda kind: np.zeros(2, kind)),
+    st.sampled_from([np.array(3), np.zeros((2, 2), np.uint64), np.uint64(1), np.int64(-1), np.float32(2), object()]),
+    st.builds(Keys, *[st.one_of(st.binary(min_size=31, max_size=33), st.none(), st.just(bytes(32)))] * 3),
+)
+ids = st.one_of(st.integers(-2, 5), st.sampled_from([1.0, True, "1", None, (), 2**64, np.int64(1)]), unprintable)
+hostile = st.recursive(
+    anything,
+    lambda each: st.one_of(st.lists(each, max_size=4), st.dictionaries(ids, each, max_size=4)),
+    max_leaves=8,
+)
+
+
+def spoiled(data: st.DataObject, honest: Any) -> Any:
+    """A message as it is, replaced, or with some entries left out, replaced or added, at any depth."""
+    how = data.draw(st.sampled_from(["honest", "replaced", "entries"]))
+    if how == "entries" and isinstance(honest, dict):
+        kept = {k: v for k, v in honest.items() if data.draw(st.integers(0, 5))}
+        kept |= {k: spoiled(data, v) for k, v in kept.items() if not data.draw(st.integers(0, 2))}
+        return kept | data.draw(st.dictionaries(ids, hostile, max_size=1))
+    return data.draw(hostile) if how == "replaced" else honest
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_hostile_messages_meet_one_kind_of_error(data):
+    agg = SecAgg(4, dropouts=2, seed=1)
+    server, clients = Server(agg, []), agg.members
+    x = np.ones((4, 2))
+
+    def step(method, honest, *messages):
+        """The answer to a spoiled message, to the honest one if that is refused, or else this one."""
+        for attempt in (tuple(spoiled(data, message) for message in messages), messages):
+            with suppress(FairFLError):
+                return method(*attempt)
+        return honest
+
+    advertised = {c.k: c.advertise_keys() for c in clients}
+    keys = step(server.advertise_keys, advertised, advertised)
+    boxes = {c.k: step(c.share_keys, {}, keys) for c in clients}
+    sealed = step(server.share_keys, {}, boxes)
+    y = {c.k: step(c.masked_input, x[0].view(np.uint64), x[c.k], sealed.get(c.k, {})) for c in clients}
+    survivors, dropped = step(server.masked_input, ([0, 1, 2, 3], []), y)
+    answers = {c.k: step(c.unmask, {}, survivors, dropped) for c in clients}
+    step(server.unmask, None, answers)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_hostile_arguments_meet_one_kind_of_error(data):
+    agg = SecAgg(3)
+    server, client = Server(agg, []), Client(0, agg)
+    calls = [
+        (lambda *a: share(a[0], a[1], a[2], os.urandom, a[3]), 5, [1, 2, 3], 2, 11),
+        (reconstruct, {1: 3, 2: 4}, 11, 0),
+        (encode, [1.0, 2.0], 8, 3),
+        (SecAgg, 3, 1, 32, 5),
+        (lambda k: Client(k, agg), 0),
+        (agg.sum, np.ones((3, 1)), [], []),
+        (agg, np.ones((1, 3, 1))),
+        (partial(agg.ids, "step"), [0, 1]),
+        (partial(agg.by_client, "step"), {0: None}),
+        (partial(agg.keys, "step"), {0: client.advertise_keys()}),
+        (partial(agg.require, "step"), [0, 1, 2]),
+        (server.advertise_keys, {}),
+        (server.share_keys, {}),
+        (server.masked_input, {}),
+        (server.unmask, {}),
+        (Client(0, agg).share_keys, {}),
+        (Client(0, agg).masked_input, [1.0], {}),
+        (Client(0, agg).unmask, [0], [1]),
+    ]
+    for method, *arguments in calls:
+        with suppress(FairFLError):
+            method(*(spoiled(data, argument) for argument in arguments))
 
 
 def test_vectors_of_different_length_are_refused():
