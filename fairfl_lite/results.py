@@ -1,7 +1,7 @@
 """Measured results: one tidy CSV per table or figure, and beside it a JSON that says where it came from.
 
 results/<paper>/<table>.csv holds key columns, then `seed`, `metric`, `value`; the .json the commit,
-parameters, data digests, versions and source digest that made it, and the sha256 of the CSV. A large CSV is gzipped.
+parameters, data digests, versions and code that made it, and the sha256 of the CSV. A large CSV is gzipped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import json
 import platform
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -20,19 +22,18 @@ from typing import Any
 import pandas as pd
 
 import fairfl_lite
-from fairfl_lite import data, store
+from fairfl_lite import data, imports, store
 from fairfl_lite.errors import FairFLError
 
 LARGE = 500_000
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)*")
+_DECLARED: ContextVar[tuple[str, ...] | None] = ContextVar("declared", default=None)
 
 
 def path(name: str) -> Path:
     """The CSV of a result such as "fairfed/table1"."""
     if not _NAME.fullmatch(name):
-        raise FairFLError(
-            f"{name!r} is not the name of a result; write it as paper/table, e.g. fairfed/table1."
-        )
+        raise FairFLError(f"{name!r} is not the name of a result; write it as paper/table, e.g. fairfed/table1.")
     plain = store.root() / "results" / f"{name}.csv"
     packed = plain.with_name(f"{plain.name}.gz")
     return packed if packed.is_file() else plain
@@ -48,29 +49,40 @@ def exists(name: str) -> bool:
     return path(name).is_file() and _about(path(name)).is_file()
 
 
+@contextmanager
+def reading(names: tuple[str, ...]) -> Iterator[None]:
+    """Within it only these results can be loaded: those that the key of a kept cell knows of."""
+    token = _DECLARED.set(names)
+    try:
+        yield
+    finally:
+        _DECLARED.reset(token)
+
+
 def load(name: str) -> pd.DataFrame:
     """The rows of a result; FairFLError when it is missing or is not the file its provenance describes."""
-    digest = provenance(name).get("sha256")
-    content = path(name).read_bytes()
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise FairFLError(
-            f"{path(name)} was changed after it was measured: restore it from git or measure it again."
-        )
+    declared = _DECLARED.get()
+    if declared is not None and name not in declared:
+        raise FairFLError(f"A cell reads the result {name}, which its experiment does not say: add reads=({name!r},) to it.")
+    if digest(name) != provenance(name).get("sha256"):
+        raise FairFLError(f"{path(name)} was changed after it was measured: restore it from git or measure it again.")
     return pd.read_csv(path(name), low_memory=False)
+
+
+def digest(name: str) -> str:
+    """sha256 of the CSV of a result; FairFLError when it is missing."""
+    provenance(name)
+    return store.sha256(path(name))
 
 
 def provenance(name: str) -> dict[str, Any]:
     """How a result was made."""
     if not exists(name):
-        raise FairFLError(
-            f"There is no result {name}: {path(name)} and its .json are needed; measure them first."
-        )
+        raise FairFLError(f"There is no result {name}: {path(name)} and its .json are needed; measure them first.")
     try:
         made = json.loads(_about(path(name)).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # not JSON, or not text at all
-        raise FairFLError(
-            f"{_about(path(name))} is not readable: restore it from git."
-        ) from error
+        raise FairFLError(f"{_about(path(name))} is not readable: restore it from git.") from error
     if not isinstance(made, dict):
         raise FairFLError(f"{_about(path(name))} is not a provenance: restore it from git.")
     return made
@@ -84,12 +96,14 @@ def save(
     seconds: float,
     command: str,
     datasets: Iterable[str] | None = None,
+    module: str | None = None,
+    reads: Iterable[str] = (),
 ) -> Path:
     """Write a result and its provenance; returns the CSV's path.
 
     Rows are sorted by every column but `value`, floats kept to ten digits (five in a large one), so the same
-    numbers give the same bytes whatever order they were computed in. `datasets` defaults to the values of the column `dataset`.
-    From LARGE bytes on the CSV is gzipped.
+    numbers give the same bytes whatever order they were computed in. `datasets` defaults to the values of the column `dataset`,
+    `module` is the one that measured it, `reads` are the results that it was made from. From LARGE bytes on the CSV is gzipped.
     Each file is replaced in one step, the provenance last: `load` sees an interrupted save as a changed file.
     """
     path(name)
@@ -97,9 +111,7 @@ def save(
     if frame.empty:
         raise FairFLError(f"The result {name} has no rows: nothing was measured, so nothing is saved.")
     if frame.duplicated(keys).any():
-        raise FairFLError(
-            f"The result {name} has several values for the same {', '.join(keys)}: save each once."
-        )
+        raise FairFLError(f"The result {name} has several values for the same {', '.join(keys)}: save each once.")
     frame = frame.sort_values(keys, kind="stable")
     content = _csv(frame, "%.10g")
     if datasets is None:
@@ -114,7 +126,8 @@ def save(
         "parameters": dict(parameters),
         "seconds": round(float(seconds), 1),
         "data": {str(dataset): _digest(str(dataset)) for dataset in sorted(datasets)},
-        "source": source_digest(),
+        "source": {"module": module, "sha256": imports.digest(module)} if module else None,
+        "reads": {other: digest(other) for other in sorted(reads)},
         "git": _git(),
         "versions": versions(),
         "rows": len(frame),
@@ -129,14 +142,6 @@ def save(
 
 def _csv(frame: pd.DataFrame, digits: str) -> bytes:
     return frame.to_csv(index=False, float_format=digits, lineterminator="\n").encode()
-
-
-def source_digest() -> str:
-    """sha256 over the package's Python files: names and contents."""
-    digest = hashlib.sha256()
-    for file in sorted(store.PACKAGE.rglob("*.py")):
-        digest.update(file.relative_to(store.PACKAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 def versions() -> dict[str, str]:
@@ -163,14 +168,10 @@ def _git() -> dict[str, Any]:
 
     def run(*arguments: str) -> str | None:
         try:
-            done = subprocess.run(
-                ["git", *arguments], cwd=store.PACKAGE, capture_output=True, text=True, timeout=20
-            )
+            done = subprocess.run(["git", *arguments], cwd=store.PACKAGE, capture_output=True, text=True, timeout=20)
         except (OSError, subprocess.SubprocessError):
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
     changed = run("status", "--porcelain", "--", ".")
     return {"commit": run("rev-parse", "HEAD"), "dirty": None if changed is None else bool(changed)}
-
-

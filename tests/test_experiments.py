@@ -69,6 +69,8 @@ def test_every_experiment_has_a_stored_result_with_provenance():
         assert made["git"]["commit"] and not made["git"]["dirty"], f"{name} was measured on uncommitted code"
         assert made["command"] == f"fairfl paper {name}" and made["versions"]["numba"]
         assert set(made["data"]) <= set(data.DATASETS)
+        for other, digest in made.get("reads", {}).items():
+            assert results.digest(other) == digest, f"{name} was made from another {other}: measure it again"
 
 
 REPLAYABLE = [e for e in fairfed.EXPERIMENTS if "acsincome" not in e.data and e.name != "fairfed/draws"]

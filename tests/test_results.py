@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import fairfl_lite
-from fairfl_lite import data, results, store
+from fairfl_lite import data, imports, results, store
 from fairfl_lite.errors import FairFLError
 
 
@@ -80,7 +80,16 @@ def test_provenance() -> None:
     assert made["versions"]["numpy"] == np.__version__
     assert made["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert set(made["git"]) == {"commit", "dirty"}
-    assert made["source"] == results.source_digest()
+    assert (made["source"], made["reads"]) == (None, {})
+
+
+def test_provenance_names_the_code_and_the_results_it_was_made_from() -> None:
+    first = save(frame())
+    module = "fairfl_lite.experiments.fairfed.tables"
+    results.save("fairfed/second", frame(), parameters={}, seconds=1, command="x", module=module, reads=("fairfed/table1",))
+    made = results.provenance("fairfed/second")
+    assert made["source"] == {"module": module, "sha256": imports.digest(module)}
+    assert made["reads"] == {"fairfed/table1": hashlib.sha256(first.read_bytes()).hexdigest()}
 
 
 def test_commit_is_that_of_the_repository() -> None:
@@ -89,18 +98,6 @@ def test_commit_is_that_of_the_repository() -> None:
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True)
     expected = head.stdout.strip() if head.returncode == 0 else None
     assert results.provenance("fairfed/table1")["git"]["commit"] == expected
-
-
-def test_source_digest_sees_names_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "PACKAGE", tmp_path)
-    seen = set()
-    for name, text in (("a.py", "x"), ("a.py", "y"), ("b.py", "y"), ("sub/c.py", "y")):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-        seen.add(results.source_digest())
-    assert len(seen) == 4
-    (tmp_path / "notes.txt").write_text("not code")
-    assert results.source_digest() in seen
 
 
 def test_data_without_a_digest_does_not_lose_the_result() -> None:

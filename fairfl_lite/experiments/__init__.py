@@ -6,6 +6,9 @@ kept, so a run that was stopped goes on where it was and ends with the same resu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from fairfl_lite.errors import choose
 from fairfl_lite.experiments.base import Experiment
 from fairfl_lite.experiments.fair_fate import facts as fair_fate_facts
@@ -14,6 +17,7 @@ from fairfl_lite.experiments.fairfed import facts as fairfed_facts
 from fairfl_lite.experiments.fairfed import tables as fairfed
 from fairfl_lite.experiments.rankff import statements as rankff_theory
 from fairfl_lite.experiments.rankff import tables as rankff
+from fairfl_lite.experiments.replays import Replay, Report
 
 _ROOMS = (fairfed, fairfed_facts, fair_fate, fair_fate_facts, rankff, rankff_theory)
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for room in _ROOMS for experiment in room.EXPERIMENTS}
@@ -30,3 +34,13 @@ def get(name: str) -> Experiment:
 def run(name: str) -> None:
     """Measure one experiment at the paper's scale and store it in results/."""
     get(name).store()
+
+
+def replay(chosen: Sequence[str] = (), limit: float = 60.0) -> Report:
+    """Measure the cells of these experiments (none named: of all) again, compare them with results/, and print how it goes.
+
+    A cell that takes more than `limit` seconds, or whose data are not on this machine, is skipped.
+    """
+    report = Replay(limit, partial(print, flush=True)).run([get(name) for name in chosen or names()])
+    print(report)
+    return report

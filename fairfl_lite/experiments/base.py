@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import itertools
-import json
 import multiprocessing
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,7 +16,7 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from fairfl_lite import data, results, store
+from fairfl_lite import data, imports, results, store
 from fairfl_lite.errors import FairFLError
 
 Cell = Mapping[str, Any]
@@ -35,35 +32,45 @@ def named(facts: Mapping[str, float]) -> pd.DataFrame:
     return pd.DataFrame({"name": list(facts), "value": [float(v) for v in facts.values()]})
 
 
+def whole(frame: pd.DataFrame) -> pd.DataFrame:
+    """All rows of all cells: the `finish` of an experiment whose result they are."""
+    return frame
+
+
 @dataclass(frozen=True)
 class Experiment:
     """`measure(**cell, seeds=...)` gives a tidy frame for one cell; `finish` turns all of them into the result.
 
     name : where the result is kept, e.g. "fairfed/table1". cells : settings at the paper's scale. data : datasets used.
     workers : processes for a run that keeps its cells; kernels use all cores by themselves, convolutions do not.
+    reads : stored results that `measure` loads; it may load no others, since a cell is measured again when one of them changes.
     """
 
     name: str
     measure: Callable[..., pd.DataFrame]
     cells: Sequence[Cell]
     data: tuple[str, ...] = ()
-    finish: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
+    finish: Callable[[pd.DataFrame], pd.DataFrame] = whole
     seeds: int = 20
     workers: int = 1
+    reads: tuple[str, ...] = ()
 
     def frame(self, seeds: int | None = None, keep: Path | None = None, **only: Any) -> pd.DataFrame:
         """The result with `seeds` seeds, for the cells whose settings are among `only` (e.g. dataset=["compas"]).
 
         keep : a folder for finished cells. A cell found there under the same key is not measured again.
         """
+        tasks = self.tasks(seeds, keep, **only)
+        with each(Task.frame, tasks, self.workers if keep else 1) as done:
+            frames = list(tqdm(done, total=len(tasks), desc=self.name, disable=keep is None))
+        return self.finish(pd.concat(frames, ignore_index=True))
+
+    def tasks(self, seeds: int | None = None, keep: Path | None = None, **only: Any) -> list[Task]:
+        """The cells to be measured for `frame`."""
         seeds = self.seeds if seeds is None else seeds
         if seeds < 1:
             raise FairFLError(f"Experiment {self.name} needs at least one seed, not {seeds}.")
-        chosen = [dict(cell) for cell in self.select(**only)]
-        jobs = [Job(self.measure, cell, seeds, self.data, keep) for cell in chosen]
-        with each(Job.frame, jobs, self.workers if keep else 1) as done:
-            frames = list(tqdm(done, total=len(jobs), desc=self.name, disable=keep is None))
-        return self.finish(pd.concat(frames, ignore_index=True))
+        return [Task(self.measure, dict(cell), seeds, self.data, self.reads, keep) for cell in self.select(**only)]
 
     def select(self, **only: Any) -> list[Cell]:
         for name in only:
@@ -81,37 +88,45 @@ class Experiment:
         began = time.monotonic()
         frame = self.frame(keep=store.root() / ".fairfl" / "cells")
         results.save(self.name, frame, parameters={"seeds": self.seeds, "cells": len(self.cells), "data": list(self.data)},
-                     seconds=time.monotonic() - began, command=f"fairfl paper {self.name}",
-                     datasets=self.data)  # fmt: skip
+                     seconds=time.monotonic() - began, command=f"fairfl paper {self.name}", datasets=self.data,
+                     module=self.measure.__module__, reads=self.reads)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Job:
+class Task:
     """One cell to be measured, or found under `keep` when it was measured before."""
 
     measure: Callable[..., pd.DataFrame]
     cell: dict[str, Any]
     seeds: int
     data: tuple[str, ...]
+    reads: tuple[str, ...]
     keep: Path | None
+
+    def key(self) -> str:
+        """The same for as long as the cell's numbers are: made from all they depend on, the code as what `measure` imports."""
+        where, libraries = self.measure.__module__, results.versions()
+        del libraries["fairfl_lite"]  # the code counts, not what it is called
+        return store.fingerprint(
+            imports.digest(where), where, self.measure.__qualname__, self.cell, self.seeds if self._takes_seeds() else None,
+            [data.digest(name) for name in self.data], [results.digest(name) for name in self.reads], libraries,
+        )[:32]  # fmt: skip
 
     def frame(self) -> pd.DataFrame:
         if self.keep is None:
             return self._measured()
-        parts = [results.source_digest(), *map(data.digest, self.data), self.measure.__qualname__, self.cell, self.seeds]
-        key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
-        path = self.keep / f"{key}.csv"
+        path = self.keep / f"{self.key()}.csv"
         if not path.exists():
-            self.keep.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(f".{os.getpid()}")
-            self._measured().to_csv(part, index=False, float_format="%.17g")
-            part.replace(path)
+            store.write(path, self._measured().to_csv(index=False, float_format="%.17g"))
         words = {name: str for name, value in self.cell.items() if isinstance(value, str)}  # a level "1.0" beside a level "rnd"
         return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=words)
 
     def _measured(self) -> pd.DataFrame:
-        takes_seeds = "seeds" in inspect.signature(self.measure).parameters
-        return self.measure(**self.cell, **({"seeds": range(self.seeds)} if takes_seeds else {}))
+        with results.reading(self.reads):
+            return self.measure(**self.cell, **({"seeds": range(self.seeds)} if self._takes_seeds() else {}))
+
+    def _takes_seeds(self) -> bool:
+        return "seeds" in inspect.signature(self.measure).parameters
 
 
 @contextmanager

@@ -232,7 +232,9 @@ EXPERIMENTS = (
     Experiment("fair-fate/grid", row, ROWS, DATASETS, seeds=SEEDS),
     Experiment("fair-fate/chosen", row, ROWS, DATASETS, choose_settings, seeds=SEEDS),
     Experiment("fair-fate/table", row, ROWS, DATASETS, chosen_rows, seeds=SEEDS),
-    *(Experiment(f"fair-fate/rounds-{name}", every_round, _published(name), (name,), seeds=SEEDS) for name in DATASETS),
-    Experiment("fair-fate/stability", every_round, _published("adult"), ("adult",), stability, seeds=SEEDS),
+    *(Experiment(f"fair-fate/rounds-{name}", every_round, _published(name), (name,), seeds=SEEDS, reads=("fair-fate/chosen",))
+      for name in DATASETS),
+    Experiment("fair-fate/stability", every_round, _published("adult"), ("adult",), stability, seeds=SEEDS,
+               reads=("fair-fate/chosen",)),
     Experiment("fair-fate/ablation", ablation, ABLATION, DATASETS[:2], seeds=SEEDS),
-)
+)  # fmt: skip
