@@ -1,6 +1,8 @@
-"""The command line: `fairfl data|run|build|references|claims|bench|paper|models`.
+"""The command line: `fairfl data|run|build|references|claims|bench|paper|replay|models`.
 
 Exit codes: 0 done, 1 something ran and failed, 2 the request itself could not be met.
+
+What a command needs is imported in it, after its request is known to be one: help and refusals come at once.
 """
 
 from __future__ import annotations
@@ -13,10 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import pandas as pd
-
 import fairfl_lite
-from fairfl_lite.errors import FairFLError, did_you_mean
+from fairfl_lite.errors import BuildError, FairFLError, did_you_mean
 
 CLAIM_COLUMNS = ["id", "paper", "where", "kind", "printed", "measured", "low", "high", "seeds", "verdict", "notebook"]
 
@@ -34,8 +34,6 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parser().parse_args(arguments)
-    from fairfl_lite.press.book import BuildError
-
     try:
         return args.do(args)
     except FairFLError as error:
@@ -87,9 +85,14 @@ def parser() -> argparse.ArgumentParser:
 
     bench = command("bench", do_bench, "measure the speed of local training on this machine")
     bench.add_argument("--json", action="store_true")
+    bench.add_argument("--against", metavar="REVISION", help="speeds over those of another commit, alternated")
 
     paper = command("paper", do_paper, "measure the results at the papers' own scale, into results/")
     paper.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
+
+    replay = command("replay", do_replay, "measure stored results again and compare them with results/")
+    replay.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
+    replay.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="skip a cell that takes longer")
 
     models = command("models", do_models, "train the sets of models that RankFF chooses from, going on where it was stopped")
     models.add_argument("names", nargs="*", metavar="NAME", help="sets, those of MNIST if none is named")
@@ -175,13 +178,22 @@ def do_references(args: argparse.Namespace) -> int:
 
 
 def do_claims(args: argparse.Namespace) -> int:
-    from fairfl_lite import ledger
+    from fairfl_lite import papers
 
     if args.rerun and args.id is None:
         raise FairFLError("Name the claim to measure again: fairfl claims ID --rerun.")
-    table = ledger.claims(args.paper)
+    if args.paper:
+        papers.load(args.paper)
     if args.id:
-        table = table[table["id"] == ledger.claim(args.id).id]
+        paper = papers.of(args.id).paper
+        if args.paper not in (None, paper):
+            raise FairFLError(f"Claim {args.id} is one of {paper}: leave --paper {args.paper} out.")
+
+    import pandas as pd
+
+    from fairfl_lite import ledger
+
+    table = pd.DataFrame([dataclasses.asdict(ledger.claim(args.id))]) if args.id else ledger.claims(args.paper)
     if args.rerun:
         again = dataclasses.asdict(ledger.remeasure(args.id))
         table = pd.concat([table.assign(made="stored"), pd.DataFrame([{**again, "made": "just now"}])])
@@ -198,7 +210,7 @@ def do_claims(args: argparse.Namespace) -> int:
 def do_bench(args: argparse.Namespace) -> int:
     from fairfl_lite import bench
 
-    bench.main(json=args.json)
+    bench.main(json=args.json, revision=args.against)
     return 0
 
 
@@ -224,6 +236,13 @@ def do_paper(args: argparse.Namespace) -> int:
             failed = True
             print(f"{name}: not measured. {error}", file=sys.stderr)
     return int(failed and bool(args.names))
+
+
+def do_replay(args: argparse.Namespace) -> int:
+    from fairfl_lite import experiments
+
+    names = _chosen(args.names, experiments.names(), "experiment")
+    return int(not experiments.replay(names, args.limit).agrees)
 
 
 def _chosen(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""One kind of error for everything a user can mend, and the nearest name for a misspelt one."""
+"""One kind of error for everything a user can mend, one for what ran and failed, and the nearest name for a misspelt one."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,6 +7,10 @@ from typing import Any
 
 class FairFLError(ValueError):
     """One clear sentence that says what is wrong and what to do; the command line prints it and exits with 2."""
+
+
+class BuildError(Exception):
+    """The book could not be built: says which notebook failed where, or what the builder complained about."""
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:

@@ -10,11 +10,12 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fairfl_lite.errors import FairFLError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PACKAGE = Path(__file__).parent
 
@@ -81,12 +82,16 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_arrays(target: Path, **arrays: np.ndarray) -> None:
     """Replace a file of named arrays in one step; no pickled objects."""
+    import numpy as np
+
     with placed(target) as out:
         np.savez(out, allow_pickle=False, **arrays)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays kept at `path` by name; none when there is no such file or it is not whole."""
+    import numpy as np
+
     try:
         with np.load(path, allow_pickle=False) as kept:
             return {name: kept[name] for name in kept.files}

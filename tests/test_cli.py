@@ -37,6 +37,8 @@ def project(make_project, monkeypatch):
         (["paper", "fairfed/tabel1"], "did you mean fairfed/table"),
         (["models", "mnist-fixed", "mnist-radnom"], "mnist-random"),
         (["claims", "fairfed.nothing"], "There is no claim"),
+        (["claims", "fairfed.t1.adult.eod.alpha0.1.fairfed", "--paper", "rankff"], "leave --paper rankff out"),
+        (["claims", "--paper", "fairfde"], "choose one of"),
         (["claims", "--rerun"], "Name the claim"),
     ],
 )
@@ -50,9 +52,16 @@ def test_a_request_that_cannot_be_met_is_refused_before_anything_runs(project, c
     assert not (project.state / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"), [("bild", "build"), ("claim", "claims"), ("refrences", "references")]
-)
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"cells": [{}], "metadata": {}}', b"\xff"])
+def test_a_corrupt_notebook_gets_one_sentence(project, capsys, content):
+    project.source("a/one").write_bytes(content.encode() if isinstance(content, str) else content)
+    assert cli.main(["run", "a/one", "-p", "x=0.75"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.endswith("is not a readable notebook: restore it from git.\n")
+
+
+@pytest.mark.parametrize(("written", "meant"), [("bild", "build"), ("claim", "claims"), ("refrences", "references")])
 def test_a_misspelt_command_gets_the_nearest(capsys, written, meant):
     with pytest.raises(SystemExit) as stopped:
         cli.main([written])
@@ -98,7 +107,7 @@ def test_references_are_kept_and_then_compared(project, capsys):
 
 
 def test_claims_are_printed_from_the_ledger(capsys):
-    first = ledger.claims().iloc[0]
+    first = ledger.claims("fairfed").iloc[0]
     assert cli.main(["claims", first["id"], "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["id"], row["printed"], row["verdict"]) == (first["id"], first["printed"], first["verdict"])
@@ -115,7 +124,7 @@ def test_rerun_measures_what_the_claim_is_judged_by(monkeypatch, capsys):
         return stored.assign(value=stored["value"] + 0.5)
 
     monkeypatch.setattr(Experiment, "frame", frame)
-    claims = ledger.claims()
+    claims = ledger.claims("fairfed")
     assert cli.main(["claims", "fairfed.t1.compas.acc.alpha0.2.local", "--rerun", "--json"]) == 0
     assert ran == [("fairfed/table1", {"dataset": ["compas"], "alpha": [0.2]})]
     stored, again = json.loads(capsys.readouterr().out)

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from fairfl_lite import experiments, papers, results, store
-from fairfl_lite.errors import FairFLError, nearest
+from fairfl_lite import papers, results, store
+from fairfl_lite.errors import FairFLError
 from fairfl_lite.ledger.verdicts import (
     NAN,
     SYMBOLS,
@@ -112,7 +112,7 @@ class Results:
         for column in (c for c in frame.columns if c in where):
             key = (*key, column, str(where[column]))
             if key not in self.parts:
-                self.parts[key] = frame[_equal(frame[column], where[column])]
+                self.parts[key] = frame[equal(frame[column], where[column])]
             frame = self.parts[key]
         if frame.empty:
             raise _Missing(f"results/{name}.csv has no rows for {_words(where)}", name)
@@ -156,27 +156,8 @@ class Results:
         return float(self.rows(name, {"name": key})["value"].iloc[0])
 
 
-@dataclass
-class Afresh(Results):
-    """The same, measured now and not read: of each experiment the cells that one of `needs` selects, with all seeds."""
-
-    needs: Sequence[Mapping[str, Any]] = ()
-
-    def frame(self, name: str) -> pd.DataFrame:
-        if name not in self.frames:
-            experiment = experiments.get(name)
-            settings = pd.DataFrame(list(experiment.cells))
-            only: dict[str, Any] = {}
-            for key in (c for c in settings if self.needs and all(c in need for need in self.needs)):
-                values = [v for need in self.needs for v in (need[key] if isinstance(need[key], list) else [need[key]])]
-                same = np.any([_equal(settings[key], v) for v in values], axis=0)
-                if same.any():
-                    only[key] = list(settings[key][same].unique())
-            self.frames[name] = experiment.frame(**only)
-        return self.frames[name]
-
-
-def _equal(column: pd.Series, wanted: Any) -> np.ndarray:
+def equal(column: pd.Series, wanted: Any) -> np.ndarray:
+    """Which rows have the wanted value: numbers compared as numbers, everything else as text."""
     if pd.api.types.is_numeric_dtype(column):
         try:
             return np.isclose(column.to_numpy(dtype=float), float(wanted), rtol=1e-9, atol=1e-12)
@@ -425,7 +406,7 @@ class Judge:
 
     def rounding(self, fall: Sequence[str]) -> tuple[float, float]:
         """The smallest and largest fall that cells within half a unit of the printed ones can give."""
-        (a,), (b,) = (self.card.cells(pattern) for pattern in fall)
+        (a,), (b,) = (self.card.printed(pattern) for pattern in fall)
         a0, b0 = abs(papers.number(a.printed)), abs(papers.number(b.printed))
         ha, hb = papers.unit(a.printed) / 2, papers.unit(b.printed) / 2
         return float(1 - (b0 + hb) / (a0 - ha)), float(1 - max(b0 - hb, Fraction(0)) / (a0 + ha))
@@ -591,29 +572,8 @@ def claims(paper: str | None = None) -> pd.DataFrame:
 
 def claim(id: str) -> Claim:
     """One claim by its id; FairFLError names the nearest id when there is none."""
-    known = {entry.id: card for card in map(papers.load, papers.names()) for entry in card.entries.values()}
-    if id not in known:
-        near = nearest(id, known, cutoff=0)
-        raise FairFLError(f"There is no claim {id!r}; the nearest id is {near}.")
-    return Judge(known[id], Results()).claim(known[id].entries[id])
-
-
-def remeasure(id: str) -> Claim:
-    """The claim judged by a measurement made now; nothing that is stored changes."""
-    stored = claim(id)
-    if not stored.source.startswith("results/"):
-        raise FairFLError(f"Claim {id} is not judged by a measurement, so there is nothing to run again.")
-    card = papers.load(stored.paper)
-    return Judge(card, Afresh(needs=_needs(card, id.removesuffix(".sd")))).claim(card.entries[id])
-
-
-def _needs(card: PaperCard, id: str) -> list[dict[str, Any]]:
-    """The selectors of all that an entry is judged by: itself or its two sides, and the baseline of its column."""
-    spec = card.entries[id].spec
-    select = dict(spec.get("select", {}))
-    needs = [select | spec[side] for side in ("better", "worse", "from", "to") if side in spec] or [select]
-    needs += [need | spec["relative"] for need in needs if "relative" in spec]
-    return needs + (_needs(card, spec["baseline"]) if spec.get("baseline") else [])
+    card = papers.of(id)
+    return Judge(card, Results()).claim(card.entries[id])
 
 
 def summary(paper: str | None = None) -> pd.DataFrame:

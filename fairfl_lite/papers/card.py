@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.errors import FairFLError, nearest
 
 FOLDER = Path(__file__).parent
 
@@ -145,7 +145,7 @@ class PaperCard:
     grids: Mapping[str, Grid]
     entries: Mapping[str, Entry]
 
-    def cells(self, pattern: str) -> list[Entry]:
+    def printed(self, pattern: str) -> list[Entry]:
         """The table cells, standard deviations aside, whose id (without the paper's name) fits a shell pattern."""
         return self._fitting(pattern, "cell", (e for e in self.entries.values() if e.keys and e.rule != "sd"))
 
@@ -157,9 +157,7 @@ class PaperCard:
         prefix = f"{self.paper}."
         found = [e for e in among if fnmatchcase(e.id.removeprefix(prefix), pattern)]
         if not found:
-            raise FairFLError(
-                f"The card {self.paper}.yml has no {what} {pattern}: correct the formula that names it."
-            )
+            raise FairFLError(f"The card {self.paper}.yml has no {what} {pattern}: correct the formula that names it.")
         return found
 
     def recompute(self, spec: Mapping[str, Any]) -> Fraction:
@@ -179,7 +177,7 @@ class PaperCard:
             return Fraction(sum(less), len(less))
         if "multiples" in spec:
             step = number(str(spec["multiples"]["of"]))
-            cells = [e.printed for pattern in spec["multiples"]["cells"] for e in self.cells(pattern)]
+            cells = [e.printed for pattern in spec["multiples"]["cells"] for e in self.printed(pattern)]
             fit = [abs(number(p) - round(number(p) / step) * step) <= unit(p) / 2 for p in cells]
             return Fraction(sum(fit), len(fit))
         if "distinct" in spec:
@@ -187,16 +185,16 @@ class PaperCard:
         if "lead" in spec:
             return self.largest(spec["lead"]["of"]) - self.largest(spec["lead"]["over"])
         if "recomputed" in spec:
-            parts = [self.recompute(e.spec) for pattern in spec["recomputed"] for e in self.cells(pattern)]
+            parts = [self.recompute(e.spec) for pattern in spec["recomputed"] for e in self.printed(pattern)]
             return sum(parts, Fraction(0)) / len(parts)
         if "positive" in spec:
-            signs = [number(e.printed) > 0 for pattern in spec["positive"] for e in self.cells(pattern)]
+            signs = [number(e.printed) > 0 for pattern in spec["positive"] for e in self.printed(pattern)]
             return Fraction(sum(signs), len(signs))
         if "same" in spec:
             equal = [
                 (x.printed, x.spec.get("sd")) == (y.printed, y.spec.get("sd"))
                 for a, b in spec["same"].items()
-                for x, y in zip(self.cells(a), self.cells(b), strict=True)
+                for x, y in zip(self.printed(a), self.printed(b), strict=True)
             ]
             return Fraction(sum(equal), len(equal)) ** int(spec.get("power", 1))
         if "fall" in spec:
@@ -205,14 +203,8 @@ class PaperCard:
         if "difference" in spec:
             return self.total(spec["difference"]["plus"]) - self.total(spec["difference"]["minus"])
         if "differ" in spec:
-            pairs = ((self.cells(a), self.cells(b)) for a, b in spec["differ"].items())
-            return Fraction(
-                sum(
-                    number(x.printed) != number(y.printed)
-                    for a, b in pairs
-                    for x, y in zip(a, b, strict=True)
-                )
-            )
+            pairs = ((self.printed(a), self.printed(b)) for a, b in spec["differ"].items())
+            return Fraction(sum(number(x.printed) != number(y.printed) for a, b in pairs for x, y in zip(a, b, strict=True)))
         if "scale" in spec:
             return number(str(spec["scale"])) * number(str(spec["of"]))
         quotient = self.total(spec["sum"]) / (self.total(spec["over"]) if "over" in spec else 1)
@@ -230,7 +222,7 @@ class PaperCard:
         """The cells that fit a pattern, in the card's order; "=50" is the number 50."""
         if pattern.startswith("="):
             return [number(pattern[1:])]
-        return [number(e.printed) for e in self.cells(pattern)]
+        return [number(e.printed) for e in self.printed(pattern)]
 
     def pairs(self, first: str, second: str) -> list[tuple[Fraction, Fraction]]:
         """The cells of two patterns side by side; a number stands beside every cell of the other."""
@@ -268,6 +260,15 @@ def load(paper: str) -> PaperCard:
     if paper not in names():
         raise FairFLError(f"There is no paper {paper!r}; choose one of: {', '.join(names())}.")
     return parse((FOLDER / f"{paper}.yml").read_text(encoding="utf-8"))
+
+
+def of(id: str) -> PaperCard:
+    """The card that has the claim `id`, by the paper its id begins with; FairFLError names the nearest id when none has."""
+    paper = id.partition(".")[0]
+    if paper in names() and id in load(paper).entries:
+        return load(paper)
+    near = nearest(id, (entry for name in names() for entry in load(name).entries), cutoff=0)
+    raise FairFLError(f"There is no claim {id!r}; the nearest id is {near}.")
 
 
 def parse(text: str) -> PaperCard:
@@ -330,9 +331,7 @@ def _expand_table(raw: Mapping[str, Any], name: str, table: Mapping[str, Any]) -
     for *row, cells in table["rows"]:
         printed = str(cells).split()
         if len(row) != len(row_keys) or len(printed) != len(columns):
-            raise FairFLError(
-                f"Row {row} of table {name} needs {len(row_keys)} keys and {len(columns)} cells."
-            )
+            raise FairFLError(f"Row {row} of table {name} needs {len(row_keys)} keys and {len(columns)} cells.")
         rows.append(tuple(map(str, row)))
         line = []
         for column, cell in zip(columns, printed, strict=True):
@@ -354,9 +353,7 @@ def _expand_table(raw: Mapping[str, Any], name: str, table: Mapping[str, Any]) -
     return grid, entries
 
 
-def _cells(
-    raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dict[str, str], cell: str
-) -> list[Entry]:
+def _cells(raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dict[str, str], cell: str) -> list[Entry]:
     """The entry of a printed cell, and that of its standard deviation where it has one.
 
     A cell may begin with one of the table's marks, which adds a note or the reason why it cannot be tested; the
@@ -377,9 +374,7 @@ def _cells(
     ]
 
 
-def _cell(
-    raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dict[str, str], printed: str
-) -> Entry:
+def _cell(raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dict[str, str], printed: str) -> Entry:
     def cell_id(k: Mapping[str, str]) -> str:
         return f"{raw['paper']}.{name}.{table['id'].format_map(k)}"
 
@@ -405,9 +400,7 @@ def _cell(
             reference = keys | table["baseline"]
             spec["baseline"] = None if reference == keys else cell_id(reference)
         spec |= override
-    words = (
-        raw["labels"].get(v, f"{k} = {v}" if v.replace(".", "").isdigit() else v) for k, v in keys.items()
-    )
+    words = (raw["labels"].get(v, f"{k} = {v}" if v.replace(".", "").isdigit() else v) for k, v in keys.items())
     return Entry(
         cell_id(keys),
         raw["paper"],
@@ -425,9 +418,7 @@ def _cell(
 def _claim(raw: Mapping[str, Any], card: PaperCard, claim: dict[str, Any]) -> Entry:
     missing = {"id", "where", "kind", "says", "notebook"} - set(claim)
     if missing or claim["kind"] not in RULES:
-        raise FairFLError(
-            f"The claim {claim.get('id')} of the card needs {', '.join(sorted(missing)) or 'a known kind'}."
-        )
+        raise FairFLError(f"The claim {claim.get('id')} of the card needs {', '.join(sorted(missing)) or 'a known kind'}.")
     rule = claim.pop("rule", RULES[claim["kind"]][0])
     head = {k: claim.pop(k) for k in ("id", "where", "kind", "says")}
     notebook, printed, cells = _notebook(raw, claim), claim.pop("printed", ""), claim.pop("cells", None)
@@ -469,9 +460,7 @@ def _notebook(raw: Mapping[str, Any], item: Mapping[str, Any]) -> str:
     try:
         return raw["notebooks"][item["notebook"]]
     except KeyError:
-        raise FairFLError(
-            f"{item.get('id')} names no notebook of the card: choose one of {list(raw['notebooks'])}."
-        ) from None
+        raise FairFLError(f"{item.get('id')} names no notebook of the card: choose one of {list(raw['notebooks'])}.") from None
 
 
 def _known(what: str, given: Mapping[str, Any], allowed: Sequence[str] | set[str]) -> None:
@@ -482,23 +471,16 @@ def _known(what: str, given: Mapping[str, Any], allowed: Sequence[str] | set[str
 
 def _check(card: PaperCard, entry: Entry) -> None:
     if entry.rule not in RULES[entry.kind] or entry.rule not in card.rules:
-        raise FairFLError(
-            f"{entry.id}: a {entry.kind} cannot be judged by the rule {entry.rule!r}; correct the card."
-        )
+        raise FairFLError(f"{entry.id}: a {entry.kind} cannot be judged by the rule {entry.rule!r}; correct the card.")
     _known(entry.id, entry.spec, (*_FIELDS[entry.rule], *_COMMON))
     metric = entry.spec.get("metric", entry.spec.get("select", {}).get("metric"))
     if metric is not None and metric not in card.metrics:
-        raise FairFLError(
-            f"{entry.id} is about the metric {metric!r}, which the card does not list: add it to metrics."
-        )
+        raise FairFLError(f"{entry.id} is about the metric {metric!r}, which the card does not list: add it to metrics.")
     if entry.rule == "arithmetic":
         card.recompute(entry.spec)
     for pattern in entry.spec.get("entries", ()):
         card.matching(pattern)
-    if (
-        "check" in entry.spec
-        and abs(card.recompute(entry.spec["check"]) - number(entry.printed)) > unit(entry.printed) / 2
-    ):
+    if "check" in entry.spec and abs(card.recompute(entry.spec["check"]) - number(entry.printed)) > unit(entry.printed) / 2:
         raise FairFLError(
             f"{entry.id} is said to come from printed cells, but they give "
             f"{float(card.recompute(entry.spec['check'])):g}: correct the card."

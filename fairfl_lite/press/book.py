@@ -9,21 +9,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import nbformat
-from nbformat import NotebookNode
-from papermill.exceptions import strip_color
-
-from fairfl_lite import ledger
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.errors import BuildError, FairFLError
 from fairfl_lite.press import outputs, runner
 from fairfl_lite.press.parameters import QUICK
 from fairfl_lite.press.runner import Failure, Job, Project
 
-
-class BuildError(Exception):
-    """The book could not be built: says which notebook failed where, or what the builder complained about."""
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 
 def page(notebook: NotebookNode) -> NotebookNode:
@@ -32,6 +26,8 @@ def page(notebook: NotebookNode) -> NotebookNode:
     Refuses a picture that did not come through figures.show, and two figures in one cell, which would
     share a name.
     """
+    import nbformat
+
     notebook = deepcopy(notebook)
     for cell in notebook.cells:
         pictures = [output for output in cell.get("outputs", []) if _is_picture(output)]
@@ -102,6 +98,8 @@ def build(project: Project, profile: str = QUICK) -> Path:
     jobs = execute(project, names, profile)
     _refuse_repeated_labels(jobs)
     if (project.root / "results").is_dir():
+        from fairfl_lite import ledger
+
         ledger.to_csv(project.root / "book" / "_static" / "ledger.csv")
     built = project.root / "_build"
     command = [_script("jupyter-book"), "build", str(project.root), "-W", "-n", "--keep-going"]
@@ -164,6 +162,8 @@ def _script(name: str) -> str:
 
 def _complaints(log: str) -> str:
     """The lines of a build log that say what is wrong, or its end when none does."""
+    from papermill.exceptions import strip_color
+
     log = strip_color(log)
     lines = [line for line in log.splitlines() if any(word in line for word in ("WARNING", "ERROR", "rror:"))]
     return "\n".join(lines or log.splitlines()[-30:])

@@ -88,7 +88,7 @@ def counts(name: str) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("count").rename_axis(None)
 
 
-def state_cells() -> pd.DataFrame:
+def state_census() -> pd.DataFrame:
     """ACSIncome's stored counts [state x (a, y)], in the layout of `data.histogram`."""
     return results.load("fairfed/states").pivot(index="state", columns=["a", "y"], values="value")
 
@@ -96,7 +96,7 @@ def state_cells() -> pd.DataFrame:
 def states() -> pd.DataFrame:
     """ACSIncome by state: rows, white (share of rows), positive (share with y = 1), and the same share among white people and
     among all others."""
-    held = state_cells()
+    held = state_census()
     rows, group = held.sum(axis=1), held.T.groupby(level="a").sum().T
     return pd.DataFrame(
         {
@@ -109,7 +109,7 @@ def states() -> pd.DataFrame:
     )
 
 
-def cells(table: Table) -> np.ndarray:
+def census(table: Table) -> np.ndarray:
     """Rows by group and label, [a, y]."""
     return data.histogram(table, [np.arange(len(table))]).to_numpy().reshape(2, 2)
 
@@ -124,7 +124,7 @@ def counted(name: str) -> Table:
     """A Table with the stored number of rows of each group and label, and no features: enough to show how a dataset
     that few readers have is dealt to clients."""
     module = STORED[choose(name, STORED, "dataset with stored counts named")]
-    cell = np.repeat(np.arange(4), np.ravel(module.CELLS))
+    cell = np.repeat(np.arange(4), np.ravel(module.CENSUS))
     y, a = (cell % 2).astype(np.int8), (cell // 2).astype(np.int8)
     sensitive = inspect.signature(module.build).parameters["sensitive"].default
     X = np.zeros((len(cell), 0), np.float32)
@@ -253,7 +253,7 @@ def _stand_in() -> dict[str, float]:
 
 def _stored(name: str) -> dict[str, float]:
     module = STORED[name]
-    return {"rows": np.sum(module.CELLS), "columns with the label": len(module.FEATURES) + 1}
+    return {"rows": np.sum(module.CENSUS), "columns with the label": len(module.FEATURES) + 1}
 
 
 def _mnist() -> dict[str, float]:

@@ -17,18 +17,19 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import re
 from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
-
-import nbformat
-import numpy as np
-from nbformat import NotebookNode
+from typing import TYPE_CHECKING, Any
 
 from fairfl_lite import store
 from fairfl_lite.errors import FairFLError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from nbformat import NotebookNode
 
 RELATIVE = 1e-4
 SERIES = 2e-3
@@ -44,12 +45,34 @@ _NOISE = [
 ]
 
 
+def source(path: Path) -> dict[str, Any]:
+    """A notebook's metadata and cells without their outputs, as plain JSON.
+
+    For what has to answer at once: the grammar that nbformat checks a file by takes seconds to load.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        cells = [
+            {
+                "cell_type": cell["cell_type"],
+                "source": "".join(cell["source"]),  # a text, or a list of its lines
+                "metadata": dict(cell["metadata"]),
+            }
+            for cell in content["cells"]
+        ]
+        return {"metadata": dict(content["metadata"]), "cells": cells}
+    except (ValueError, TypeError, KeyError) as error:
+        raise _unreadable(path) from error
+
+
 def read(path: Path) -> NotebookNode:
     """A notebook whose cells all have an id; those without one are named by their position."""
+    import nbformat
+
     try:
         notebook = nbformat.read(path, as_version=4)
     except (nbformat.reader.NotJSONError, nbformat.ValidationError, ValueError, AttributeError, KeyError) as error:
-        raise FairFLError(f"{path} is not a readable notebook: restore it from git.") from error
+        raise _unreadable(path) from error
     # Reading an older file gives new random ids, which would make two runs of it differ.
     old = '"nbformat_minor": 5' not in path.read_text()
     for position, cell in enumerate(notebook.cells):
@@ -65,11 +88,15 @@ def write(notebook: NotebookNode, path: Path) -> None:
 
 
 def dumps(notebook: NotebookNode) -> str:
+    import nbformat
+
     return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
 
 
 def clean(notebook: NotebookNode) -> NotebookNode:
     """A copy without anything that differs between two equal runs: times, random ids, split streams."""
+    import nbformat
+
     notebook = deepcopy(notebook)
     fairfl = notebook.metadata.get("fairfl")
     notebook.metadata = nbformat.from_dict(
@@ -160,11 +187,17 @@ def compare_text(ours: str, theirs: str, *, wider: float = 0.0, figure: bool = F
 
 def compare_pictures(ours: str, theirs: str) -> str | None:
     """The difference between two base64 PNGs, or None when their root mean square is at most PICTURE."""
+    import numpy as np
+
     one, other = _pixels(ours), _pixels(theirs)
     if one.shape != other.shape:
         return f"the picture has {one.shape[:2]} pixels instead of {other.shape[:2]}"
     rms = float(np.sqrt(np.mean((one - other) ** 2)))
     return f"the picture differs (root mean square {rms:.1f}, at most {PICTURE:g})" if rms > PICTURE else None
+
+
+def _unreadable(path: Path) -> FairFLError:
+    return FairFLError(f"{path} is not a readable notebook: restore it from git.")
 
 
 def _steady(outputs: list[Any], cell_id: str, count: int | None) -> Iterator[NotebookNode]:
@@ -254,6 +287,7 @@ def _tolerance(number: str, want: str, wider: float, series: float) -> float:
 
 
 def _pixels(encoded: str) -> np.ndarray:
+    import numpy as np
     from PIL import Image
 
     with Image.open(io.BytesIO(base64.b64decode(encoded))) as picture:

@@ -103,7 +103,7 @@ class Parameter:
 
 def declared(notebook: Mapping[str, Any]) -> dict[str, Parameter]:
     """The parameters of a notebook, in the order of its parameters cell; empty when it has no such cell."""
-    cells = [cell for cell in notebook["cells"] if "parameters" in cell.metadata.get("tags", [])]
+    cells = [cell for cell in notebook["cells"] if "parameters" in cell["metadata"].get("tags", [])]
     if len(cells) > 1:
         raise FairFLError("A notebook may have only one cell tagged parameters: join them.")
     found: dict[str, Parameter] = {}
@@ -117,9 +117,7 @@ def declared(notebook: Mapping[str, Any]) -> dict[str, Parameter]:
     return found
 
 
-def resolve(
-    notebook: Mapping[str, Any], profile: str = QUICK, overrides: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def resolve(notebook: Mapping[str, Any], profile: str = QUICK, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """All parameters of one run: the cell's defaults, then the profile's table, then the overrides.
 
     Overrides that are text are read as on a command line. Everything is checked; nothing is executed.
@@ -162,9 +160,7 @@ def _comments(source: str) -> dict[int, str]:
 def _parameter(statement: ast.stmt, comments: Mapping[int, str]) -> Parameter:
     if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
         statement_as_written = ast.unparse(statement)
-        raise FairFLError(
-            f"Write a parameter as `name: type = value  # limits: meaning`, not {statement_as_written!r}."
-        )
+        raise FairFLError(f"Write a parameter as `name: type = value  # limits: meaning`, not {statement_as_written!r}.")
     if statement.value is None:
         raise FairFLError(f"Parameter {statement.target.id} has no default.")
     name, (kind, many, optional) = statement.target.id, _annotation(statement.annotation)
@@ -199,7 +195,7 @@ def _refuse_unread(notebook: Mapping[str, Any], found: Mapping[str, Parameter]) 
     """A parameter that no cell reads would be accepted and change nothing."""
     names = set()
     for cell in notebook["cells"]:
-        if cell["cell_type"] == "code" and "parameters" not in cell.metadata.get("tags", []):
+        if cell["cell_type"] == "code" and "parameters" not in cell["metadata"].get("tags", []):
             # Only identifiers matter, and a cell with a magic does not parse.
             names |= set(re.findall(r"[^\W\d]\w*", cell["source"]))
     unread = [name for name in found if name not in names]

@@ -18,9 +18,7 @@ class Progress:
     workers, but never less than the longest notebook.
     """
 
-    def __init__(
-        self, expected: Mapping[str, Sequence[float]], workers: int, stream: TextIO | None = None
-    ) -> None:
+    def __init__(self, expected: Mapping[str, Sequence[float]], workers: int, stream: TextIO | None = None) -> None:
         self.expected, self.workers = expected, workers
         self.done = dict.fromkeys(expected, 0)
         self.since: dict[str, float] = {}
@@ -28,11 +26,7 @@ class Progress:
         self.stream = stream or sys.stderr
         cells = sum(len(seconds) for seconds in expected.values())
         shape = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} cells, {elapsed} gone{postfix}"
-        self.bar = (
-            tqdm(total=cells, file=self.stream, bar_format=shape, dynamic_ncols=True)
-            if self.stream.isatty()
-            else None
-        )
+        self.bar = tqdm(total=cells, file=self.stream, bar_format=shape, dynamic_ncols=True) if self.stream.isatty() else None
 
     def left(self) -> float:
         """Seconds left of everything, as estimated now."""

@@ -20,17 +20,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, TextIO
-
-from filelock import FileLock
-from nbformat import NotebookNode
-from papermill.exceptions import strip_color
+from typing import TYPE_CHECKING, Any, TextIO
 
 import fairfl_lite
-from fairfl_lite import data, store
+from fairfl_lite import store
 from fairfl_lite.errors import FairFLError, did_you_mean
 from fairfl_lite.press import outputs, parameters
 from fairfl_lite.press.progress import Progress, readable
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 GUESS = 5.0
 ABSENT = "absent"
@@ -128,19 +127,20 @@ class Failure:
         )
 
 
-def job(
-    project: Project, name: str, profile: str = parameters.QUICK, overrides: Mapping[str, Any] | None = None
-) -> Job:
-    """Check the parameters of a run and gather what its key is made of. Nothing is executed."""
-    notebook = outputs.read(project.source(name))
+def job(project: Project, name: str, profile: str = parameters.QUICK, overrides: Mapping[str, Any] | None = None) -> Job:
+    """Check the parameters of a run and gather what its key is made of. Nothing is executed.
+
+    The parameters come first: what they refuse is refused before the package, the data or nbformat is touched.
+    """
+    notebook = outputs.source(project.source(name))
     try:
         values = parameters.resolve(notebook, profile, overrides)
     except FairFLError as error:
         raise FairFLError(f"{name}: {error}") from None
     defaults = {known.name: known.default for known in parameters.declared(notebook).values()}
     changed = {known: value for known, value in values.items() if value != defaults[known]}
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    about = notebook.metadata.get("fairfl", {})
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    about = notebook["metadata"].get("fairfl", {})
     return Job(
         project=project,
         name=name,
@@ -184,6 +184,8 @@ def run(jobs: Sequence[Job], *, workers: int | None = None, stream: TextIO | Non
     """
     if not jobs:
         return []
+    from filelock import FileLock
+
     state = jobs[0].project.state
     state.mkdir(exist_ok=True)
     with FileLock(state / "lock"):
@@ -198,9 +200,11 @@ def executed(job: Job) -> NotebookNode:
 
 def fetch(names: Iterable[str], project: Project) -> None:
     """Get the data the notebooks need; what is optional is left as it is."""
+    from fairfl_lite import data
+
     needed: dict[str, None] = {}
     for name in names:
-        about = outputs.read(project.source(name)).metadata.get("fairfl", {})
+        about = outputs.source(project.source(name))["metadata"].get("fairfl", {})
         needed |= dict.fromkeys(about.get("data", []))
     for name in needed:
         if not data.available(name):
@@ -318,6 +322,8 @@ def _work(job: Job, env: Mapping[str, str], events: queue.Queue) -> Failure | di
             return {"seconds": seconds, "slot": job.slot}
         # Papermill takes exit() for a success.
         error = {"cell": None, "traceback": f"It ended by itself before the cell\n{left_out.source}"}
+    from papermill.exceptions import strip_color
+
     error = error or {"cell": None, "traceback": trouble or "The process that ran it was ended."}
     partial = state / "failed" / f"{job.name}.ipynb"
     partial.parent.mkdir(parents=True, exist_ok=True)
@@ -341,13 +347,15 @@ def _duration_name(name: str, ended: Mapping[str, Any]) -> str:
     return f"{name}:{ended['slot']}"
 
 
-def _sources(notebook: NotebookNode) -> list[Any]:
-    about = {key: value for key, value in notebook.metadata.get("fairfl", {}).items() if key != "seconds"}
-    cells = [[cell.cell_type, cell.source, sorted(cell.metadata.get("tags", []))] for cell in notebook.cells]
+def _sources(notebook: Mapping[str, Any]) -> list[Any]:
+    about = {key: value for key, value in notebook["metadata"].get("fairfl", {}).items() if key != "seconds"}
+    cells = [[cell["cell_type"], cell["source"], sorted(cell["metadata"].get("tags", []))] for cell in notebook["cells"]]
     return [about, *cells]
 
 
 def _data(about: Mapping[str, Any]) -> dict[str, str]:
+    from fairfl_lite import data
+
     needed, optional = about.get("data", []), about.get("optional_data", [])
     return {name: data.digest(name) if data.available(name) else ABSENT for name in (*needed, *optional)}
 

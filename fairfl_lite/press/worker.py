@@ -1,4 +1,4 @@
-"""One notebook in a process of its own: `python -m fairfl_lite.worker`, one JSON line in, JSON lines out.
+"""One notebook in a process of its own: `python -m fairfl_lite.press.worker`, one JSON line in, JSON lines out.
 
 Papermill changes the working directory of its process, so two notebooks cannot share one. The parent keeps
 this process's standard input open: when the parent dies, however it dies, the input ends and so does this

@@ -69,7 +69,7 @@ def test_lost_cells_follow_from_the_improvement_row_or_stay_unread() -> None:
     derived = [e for e in CARD.entries.values() if "follows from the improvement row" in e.spec.get("note", "")]
     assert len(derived) == 8
     for entry in derived:
-        best = max(papers.number(e.printed) for e in CARD.cells(f"*.{block(entry)}.*") if "fair" not in e.keys["method"]
+        best = max(papers.number(e.printed) for e in CARD.printed(f"*.{block(entry)}.*") if "fair" not in e.keys["method"]
                    and e.keys["method"] != "improvement")  # fmt: skip
         gain = CARD.entries[f"{entry.id.rpartition('.')[0]}.improvement"]
         assert papers.number(entry.printed) == best + papers.number(gain.printed)

@@ -11,7 +11,7 @@ import yaml
 
 from fairfl_lite import ledger, papers, results
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.ledger.judge import _needs
+from fairfl_lite.ledger.afresh import needs
 from fairfl_lite.papers import Entry
 
 CARD = papers.load("rankff")
@@ -314,8 +314,8 @@ def test_separation_is_relative_to_the_most_heterogeneous_instance(save: Save) -
     first = ledger.claim("rankff.fig1.effective.fd.md.mnist")
     assert first.measured == pytest.approx((1 / 8 + 1 / 4) / 2)
     assert ledger.claim("rankff.fig1.effective.md.ed.mnist").measured == pytest.approx((3 / 8 + 1 / 2) / 2)
-    needs = _needs(CARD, "rankff.fig1.effective.fd.md.mnist")
-    assert {(n["distance"], n["instance"]) for n in needs} == {(d, i) for d in ("fd", "md") for i in ("low", "high")}
+    needed = needs(CARD, "rankff.fig1.effective.fd.md.mnist")
+    assert {(n["distance"], n["instance"]) for n in needed} == {(d, i) for d in ("fd", "md") for i in ("low", "high")}
 
 
 def test_a_guarantee_improves_where_heterogeneity_is_small_enough(save: Save) -> None:
