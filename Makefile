@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help book test lint references paper lab bench serve clean clean-all install
+.PHONY: help book test check lint nbval references paper lab bench serve clean clean-all install
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -21,6 +21,12 @@ book: $(STAMP) ## install, fetch the data, run the notebooks, build the book, sa
 
 test: lint $(STAMP) ## everything that is checked: style, types, tests, notebooks, the built book
 	@$(BIN)/pytest -n 2 --dist loadfile
+	@PYTHONPATH=tests $(BIN)/pytest -q -p finished_runs --nbval --nbval-sanitize-with tests/nbval.cfg notebooks
+
+check: lint $(STAMP) ## while at work: style, types, and the tests that need neither a notebook nor a training; a minute
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+
+nbval: $(STAMP) ## let nbval itself execute every notebook and compare the text, without our runs
 	@NUMBA_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --nbval --nbval-current-env \
 	  --nbval-sanitize-with tests/nbval.cfg notebooks
 
@@ -45,6 +51,7 @@ clean-all: clean ## the same, and what takes long: .venv, half-finished paper ru
 
 lint: $(STAMP)
 	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
 	@$(BIN)/mypy fairfl_lite
 
 references: $(STAMP)

@@ -9,11 +9,19 @@ from pathlib import Path
 import nbformat
 import pytest
 from hypothesis import settings
+from slow import SLOW
 
 # In CI the same examples are tried each time, so that a change is judged by what it changed; elsewhere new ones.
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("here", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.removeprefix("tests/").startswith(SLOW):
+            item.add_marker("slow")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from slow import SLOW
 from small import ROOT
 
 import fairfl_lite
@@ -22,12 +23,13 @@ ORDER = [
     "errors",
     "streams",
     "store",
+    "imports",
     "papers",
     "data",
     "models",
     "metrics",
-    "engines",
     "clients",
+    "engines",
     "federation",
     "methods",
     "rankings",
@@ -60,11 +62,7 @@ def imported_rooms(path: Path) -> set[str]:
 
 
 def test_imports_go_one_way():
-    files = [
-        path
-        for path in (ROOT / "fairfl_lite").rglob("*.py")
-        if path.name != "__init__.py" or room(path) in ORDER
-    ]
+    files = [path for path in (ROOT / "fairfl_lite").rglob("*.py") if path.name != "__init__.py" or room(path) in ORDER]
     assert {room(path) for path in files} <= set(ORDER), "give a new room its place in ORDER"
     for path in files:
         here = ORDER.index(room(path))
@@ -142,16 +140,44 @@ def test_derived_files_are_not_in_git():
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess:
-    env = {
-        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
-    }
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     return subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, env=env)
 
 
 def test_make_help_lists_the_commands():
     listed = re.findall(r"^ +make (\S+) +\S", make("help").stdout, re.M)
-    assert {"book", "test", "paper", "lab", "bench", "serve", "clean"} <= set(listed)
+    assert {"book", "test", "check", "nbval", "paper", "lab", "bench", "serve", "clean"} <= set(listed)
     assert make().stdout == make("help").stdout
+
+
+def commands(target: str) -> list[str]:
+    """What a target would run of this environment, installing apart."""
+    lines = make("--dry-run", target).stdout.replace("\\\n", " ").splitlines()
+    ours = (line for line in lines if ".venv/bin/" in line and "python -m" not in line)
+    return [" ".join(line.replace(".venv/bin/", "").split()) for line in ours]
+
+
+def test_make_test_checks_everything_and_make_check_what_is_quick():
+    lint = ["ruff check", "ruff format --check", "mypy fairfl_lite"]
+    nbval = "--nbval-sanitize-with tests/nbval.cfg notebooks"
+    replay = f"PYTHONPATH=tests pytest -q -p finished_runs --nbval {nbval}"
+    assert commands("check") == [*lint, 'pytest -n 2 --dist loadfile -m "not slow"']
+    assert commands("test") == [*lint, "pytest -n 2 --dist loadfile", replay]
+    assert commands("nbval") == [f"NUMBA_NUM_THREADS=1 pytest -n 2 --dist loadfile --nbval --nbval-current-env {nbval}"]
+
+
+@pytest.mark.parametrize("slow", SLOW)
+def test_what_is_marked_slow_is_there(slow):
+    path, _, name = slow.partition("::")
+    assert (ROOT / "tests" / path).exists()
+    assert not name or f"def {name}(" in (ROOT / "tests" / path).read_text()
+
+
+def test_hooks_before_a_commit_are_local_and_check_style():
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repository["repo"] == "local"
+    entries = [hook["entry"] for hook in repository["hooks"]]
+    assert entries == [f".venv/bin/ruff {do} --force-exclude" for do in ("check", "format")]
 
 
 def test_an_old_python_is_refused_in_one_sentence(tmp_path):

@@ -64,20 +64,25 @@ def change(path: Path, old: str, new: str) -> None:
     path.write_text(content.replace(old, new))
 
 
-def nbval(project: runner.Project) -> subprocess.CompletedProcess:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--nbval",
-        "--nbval-current-env",
-    ]
-    command += ["--nbval-sanitize-with", str(ROOT / "tests" / "nbval.cfg"), "--rootdir", str(project.root)]
+def nbval(project: runner.Project, *more: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", "--nbval-current-env"]
+    command += ["--nbval-sanitize-with", str(ROOT / "tests" / "nbval.cfg"), "--rootdir", str(project.root), *more]
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    env |= {"FAIRFL_ROOT": str(project.root), "PYTHONPATH": os.pathsep.join((str(ROOT / "tests"), env["PYTHONPATH"]))}
     return subprocess.run([*command, project.root / "notebooks"], capture_output=True, text=True, env=env)
+
+
+def replay(project: runner.Project, *more: str) -> subprocess.CompletedProcess:
+    return nbval(project, "-p", "finished_runs", *more)
+
+
+@pytest.fixture
+def kept(green):
+    """Its finished run, kept as the replay looks for it: as one of the installed package, not of the little one."""
+    found = runner.Project(green.root, runner.Project.find().package)
+    job = runner.job(found, "one")
+    runner._keep(job, runner.executed(runner.job(green, "one")))
+    return job
 
 
 def red_rectangle(project: runner.Project) -> None:
@@ -143,3 +148,76 @@ def test_nbval_is_red_when_a_notebook_fails(green):
     red = nbval(green)
     assert red.returncode == 1
     assert "ZeroDivisionError" in red.stdout
+
+
+def test_the_replay_holds_the_text_as_nbval_does_and_executes_nothing(green, kept):
+    before = kept.executed.stat().st_mtime_ns
+    passed = replay(green)
+    assert passed.returncode == 0, passed.stdout
+    assert "4 passed" in passed.stdout
+    assert replay(green, "-n", "2", "--dist", "loadfile").returncode == 0
+    change(green.source("one"), "eod 0.2468", "eod 0.2467")
+    assert replay(green).returncode == 0
+    change(green.source("one"), "eod 0.2467", "spd 0.2468")
+    red = replay(green)
+    assert red.returncode == 1
+    assert "1 failed, 3 passed" in red.stdout
+    assert "spd" in red.stdout
+    assert kept.executed.stat().st_mtime_ns == before
+
+
+def test_the_replay_tells_a_cell_by_its_number(green, kept):
+    change(green.source("one"), "eod 0.2468", "spd 0.2468")
+    others = replay(green, "--deselect", "notebooks/one.ipynb::Cell 0", "--deselect", "notebooks/one.ipynb::Cell 1")
+    assert others.returncode == 0, others.stdout
+    assert "2 passed, 2 deselected" in others.stdout
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("no run", "it was not run before"),
+        ("torn run", "its last run did not finish"),
+        ("stale result", "results changed: little/table.csv"),
+        ("stale source", "source changed: cells"),
+        ("other cells", "has other code cells than the notebook"),
+    ],
+)
+def test_the_replay_compares_no_run_that_is_missing_stale_or_of_other_cells(green, kept, what, says):
+    match what:
+        case "no run":
+            kept.record.unlink()
+        case "torn run":
+            kept.executed.write_text(kept.executed.read_text()[:-20])
+        case "stale result":
+            change(green.root / "results" / "little" / "table.csv", "0.750", "0.751")
+        case "stale source":
+            change(green.source("one"), "0.1234 * scale", "0.1234 * 1 * scale")
+        case "other cells":
+            run = runner.executed(kept)
+            run.cells[1].source += "  # and more"
+            runner._keep(kept, run)
+    red = replay(green)
+    assert red.returncode == 1
+    assert says in red.stdout
+    assert "passed" not in red.stdout
+
+
+def test_the_replay_is_red_when_a_notebook_fails(green, kept):
+    nbformat.write(notebook(*CELLS, "1 / 0"), green.source("one"))
+    found = runner.Project(green.root, runner.Project.find().package)
+    with pytest.raises(book.BuildError, match="ZeroDivisionError"):
+        book.execute(found, ["one"])
+    red = replay(green)
+    assert red.returncode == 1
+    assert "has no run to compare with, source changed: cells" in red.stdout
+    assert "passed" not in red.stdout
+
+
+def test_the_replay_is_red_when_a_run_kept_an_error(green, kept):
+    run = runner.executed(kept)
+    run.cells[1].outputs = [nbformat.v4.new_output("error", ename="ValueError", evalue="bad", traceback=["ValueError: bad"])]
+    runner._keep(kept, run)
+    red = replay(green)
+    assert "1 failed, 3 passed" in red.stdout
+    assert "ValueError: bad" in red.stdout

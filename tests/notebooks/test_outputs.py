@@ -81,9 +81,7 @@ def test_printed_numbers(ours, theirs, same):
 
 
 def test_a_cell_can_state_a_wider_tolerance():
-    stream = [
-        V4.new_output("stream", name="stdout", text=f"eod {value}") for value in ("0.100", "0.109", "0.111")
-    ]
+    stream = [V4.new_output("stream", name="stdout", text=f"eod {value}") for value in ("0.100", "0.109", "0.111")]
     reference = shown(stream[0], fairfl={"tolerance": 0.01})
     assert outputs.compare(shown(stream[1]), reference) == []
     assert len(outputs.compare(shown(stream[2]), reference)) == 1
@@ -131,9 +129,7 @@ def test_cleaning_removes_all_that_differs_between_equal_runs():
         table = V4.new_output("execute_result", data={"text/html": html}, execution_count=7)
         made = shown(*streams, table, papermill={"start_time": when}, execution={"iopub.status.idle": when})
         made.cells[0].execution_count = 7
-        made.metadata = nbformat.from_dict(
-            {"papermill": {"end_time": when}, "language_info": {"version": when}}
-        )
+        made.metadata = nbformat.from_dict({"papermill": {"end_time": when}, "language_info": {"version": when}})
         return outputs.dumps(outputs.clean(made))
 
     assert run("a1b2c", "10:00", ["ab\n", "c\n"]) == run("0f0f0", "11:30", ["ab\nc\n"])

@@ -53,9 +53,7 @@ def test_defaults_then_profile_then_overrides():
         "betas": [0.5, 1.0],
         "verbose": False,
     }
-    paper = parameters.resolve(
-        make(), "paper", {"alpha": "10", "verbose": "true", "betas": "1,2", "rounds": "7"}
-    )
+    paper = parameters.resolve(make(), "paper", {"alpha": "10", "verbose": "true", "betas": "1,2", "rounds": "7"})
     assert paper == {**quick, "seeds": 20, "alpha": 10.0, "verbose": True, "betas": [1.0, 2.0], "rounds": 7}
     assert type(paper["alpha"]) is float
     assert parameters.resolve(make(), "paper", {"rounds": "none"})["rounds"] is None

@@ -47,12 +47,8 @@ def test_every_notebook_keeps_the_contract():
         assert tags.count("parameters") == 1, name
         for profile in ("quick", "paper"):
             parameters.resolve(notebook, profile)
-        assert outputs.dumps(outputs.clean(notebook)) == PROJECT.source(name).read_text(), (
-            f"{name}: make references"
-        )
-        assert [c.execution_count for c in code_cells(notebook)] == [
-            *range(1, len(code_cells(notebook)) + 1)
-        ], name
+        assert outputs.dumps(outputs.clean(notebook)) == PROJECT.source(name).read_text(), f"{name}: make references"
+        assert [c.execution_count for c in code_cells(notebook)] == [*range(1, len(code_cells(notebook)) + 1)], name
         made = [output for cell in code_cells(notebook) for output in cell.outputs]
         assert made, name
         assert not [o for o in made if o.output_type == "error" or o.get("name") == "stderr"], name
@@ -74,9 +70,7 @@ def test_what_a_notebook_loads_is_in_its_metadata():
                 room, first = ast.unparse(node.func.value), node.args[0]
                 if node.func.attr in ("load", "images") and room in declared and isinstance(first, ast.Constant):
                     patterns = declared[room]
-                    assert any(Path(str(first.value)).match(p) for p in patterns), (
-                        f"{name}: {ast.unparse(node)}"
-                    )
+                    assert any(Path(str(first.value)).match(p) for p in patterns), f"{name}: {ast.unparse(node)}"
 
 
 def cheapest(count: int) -> list[str]:

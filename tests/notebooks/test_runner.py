@@ -54,9 +54,7 @@ def keyed(make_project, monkeypatch):
         "optional_data": ["acsincome"],
         "results": ["fairfed/*"],
     }
-    project = make_project(
-        {"one": notebook(code("seeds: int = 1  # 1..9: n", "parameters"), "seeds", about=about)}
-    )
+    project = make_project({"one": notebook(code("seeds: int = 1  # 1..9: n", "parameters"), "seeds", about=about)})
     table = project.root / "results" / "fairfed" / "table1.csv"
     table.parent.mkdir()
     table.write_text("value\n1\n")
@@ -234,9 +232,7 @@ def test_the_longest_goes_first_and_durations_are_remembered(make_project):
 
 def test_kernels_are_this_environments_own(make_project, monkeypatch, tmp_path):
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
-    project = make_project(
-        {"one": notebook("import sys, os\nprint(sys.prefix, os.environ.get('JUPYTER_PATH'))")}
-    )
+    project = make_project({"one": notebook("import sys, os\nprint(sys.prefix, os.environ.get('JUPYTER_PATH'))")})
     assert runner.run([runner.job(project, "one")]) == []
     printed = runner.executed(runner.job(project, "one")).cells[0].outputs[0].text
     assert printed == f"{sys.prefix} None\n"
