@@ -1,16 +1,18 @@
 """How fast the engine is, measured in one run with the contenders alternated, so that a noisy machine disturbs all alike.
 
 Speeds are ratios against the usual way of writing it: a Python loop over clients with torch's own optimiser on one thread
-(reference.py). The floor is the time of nothing but the matrix products that one pass needs, in full batches.
+(engines/plain.py). The floor is the time of nothing but the matrix products that one pass needs, in full batches.
 Ranks of orders and distances between them are timed in seconds at n = 100 agents and m = 10,000 models.
 """
 
 from __future__ import annotations
 
 import json as json_format
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,9 +22,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from fairfl_lite import rankings
+from fairfl_lite import rankings, store
 from fairfl_lite.clients import Local
-from fairfl_lite.federation import Federation, Shards, standardisation
+from fairfl_lite.errors import FairFLError
+from fairfl_lite.federation import Federation, Shards, Standard
 from fairfl_lite.models import Dense
 
 FAIRFED = {"sizes": (884, 29967, 492, 435, 4399), "features": 12, "hidden": 0, "local": Local("adam", 0.01, 1e-4, 1, 32)}
@@ -40,13 +43,15 @@ def federation(sizes: Sequence[int], features: int, hidden: int, local: Local, r
     cuts, rows = np.cumsum(sizes)[:-1], np.arange(n, dtype=np.int32)
     shards = Shards.of(X, y, a, (np.split(rng.permutation(rows), cuts) for _ in range(runs)))
     parts = {"train": shards, "test": shards}
-    return Federation(parts, Dense(features, hidden), local, tuple(range(runs)), *standardisation(shards))
+    return Federation(parts, Dense(features, hidden), local, tuple(range(runs)), Standard.of(shards))
 
 
 def one_run(fed: Federation) -> Federation:
     """The first run alone, by the reference loop."""
     shards = {part: replace(s, start=s.start[:1]) for part, s in fed.shards.items()}
-    return replace(fed, shards=shards, seeds=fed.seeds[:1], shift=fed.shift[:1], scale=fed.scale[:1], engine="reference")
+    assert isinstance(fed.inputs, Standard)
+    inputs = Standard(fed.inputs.shift[:1], fed.inputs.scale[:1])
+    return replace(fed, shards=shards, seeds=fed.seeds[:1], inputs=inputs, engine="plain")
 
 
 def alternate(contenders: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
@@ -65,7 +70,7 @@ def alternate(contenders: dict[str, Callable[[], Any]], repeats: int) -> dict[st
 def floor(fed: Federation) -> Callable[[], None]:
     """The matrix products of one epoch of every replica of one run, in full batches: forward, and backward to the weights."""
     d, units = fed.model.features, max(fed.model.hidden, 1)  # type: ignore[attr-defined]
-    blocks = [torch.randn(n, d) for n in fed.sizes[0]]
+    blocks = [torch.randn(n, d) for n in fed.sizes()[0]]
     W = torch.randn(d, units)
 
     def call() -> None:
@@ -79,7 +84,7 @@ def floor(fed: Federation) -> Callable[[], None]:
 def speed(workload: dict[str, Any], runs: int = 20, settings: int = 36, repeats: int = 5) -> dict[str, float]:
     """Ratios for one workload, per run of the federation; and for a grid, every run under `settings` different models."""
     fed = federation(**workload, runs=runs)
-    single = replace(one_run(fed), engine="kernel")
+    single = replace(one_run(fed), engine="fused")
     start = fed.start()
     loop, grid = one_run(fed), fed.repeat(settings)
     noise = np.random.default_rng(0).normal(0, 0.01, (settings, 1, fed.model.size))
@@ -95,7 +100,7 @@ def speed(workload: dict[str, Any], runs: int = 20, settings: int = 36, repeats:
         },
         repeats,
     )
-    rows = runs * int(fed.sizes[0].sum()) * fed.local.epochs
+    rows = runs * int(fed.sizes()[0].sum()) * fed.local.epochs
     return {
         "kernel over clients x seeds, against the loop": runs * times["loop"] / times["kernel"],
         f"kernel over {settings} settings of those, against the loop": settings * runs * times["loop"] / times["grid"],
@@ -164,18 +169,74 @@ def memory() -> float:
     return float(done.stdout)
 
 
+LENET_LINE = "GB above base, E2FL's LeNet, 25 of 1000 clients"
+LENET = """
+import resource, psutil
+import numpy as np
+from fairfl_lite.clients import Local
+from fairfl_lite.data import Images
+from fairfl_lite.errors import FairFLError
+from fairfl_lite.federation import Federation
+from fairfl_lite.methods import FedAvg
+from fairfl_lite.models import LeNet
+rng = np.random.default_rng(0)
+x = rng.integers(0, 256, (70_000, 1, 28, 28), np.uint8)
+images = Images("mnist", x, rng.integers(0, 10, 70_000), 60_000, "random")
+fed = Federation.of_images(images, [0.0] * {clients}, [0], Local("sgd", 0.01, 1e-4, 1, 8, momentum=0.9), LeNet(), train={each},
+                           test=1, participants={participants})
+before = psutil.Process().memory_info().rss
+fed.run(FedAvg(), 1)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before) / 1e9)
+"""
+
+
+def lenet_memory(clients: int = 1000, participants: int = 25, each: int = 24) -> float:
+    """Peak GB above what is in use before, of a round of FedAvg and its evaluation with E2FL's network, which has 1,625,632
+    parameters: memory follows those who take part."""
+    code = LENET.format(clients=clients, participants=participants, each=each)
+    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+
+def against(revision: str, repeats: int = 3) -> dict[str, dict[str, float]]:
+    """Speed of this code over that of another revision of the project, alternated, each time in a process of its own."""
+    code = (
+        "import json, sys; from fairfl_lite import bench; print(json.dumps(bench.speed(getattr(bench, sys.argv[1]), repeats=3)))"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run(["git", "archive", revision, "fairfl_lite"], cwd=store.root(), capture_output=True)
+        if archive.returncode:
+            raise FairFLError(f"There is no revision {revision!r} of this project: name a commit that git log shows.")
+        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        found: dict[str, dict[str, float]] = {}
+        for name in ("FAIRFED", "FAIR_FATE"):
+            measured: dict[str, list[dict[str, float]]] = {folder: [], str(store.PACKAGE.parent): []}
+            for place in [*measured] * repeats:
+                done = subprocess.run([sys.executable, "-c", code, name], env={**os.environ, "PYTHONPATH": place}, cwd=folder,
+                                      capture_output=True, text=True, check=True)  # fmt: skip
+                measured[place].append(json_format.loads(done.stdout))
+            old, new = ({what: statistics.median(m[what] for m in found) for what in found[0]} for found in measured.values())
+            found[name] = {what: new[what] / old[what] for what in new if "million" in what}
+    return found
+
+
 def measure(repeats: int = 5) -> dict[str, Any]:
     torch.set_num_threads(1)
     return {
         "workloads": {name: speed(workload, repeats=repeats) for name, workload in WORKLOADS.items()},
         "growth of time": growth(repeats),
         "peak memory over the size of the data": memory(),
+        LENET_LINE: lenet_memory(),
         "orders of 10,000 models by 100 agents": orders(),
     }
 
 
-def main(json: bool = False) -> None:
-    """Print the measurements, as text or as JSON."""
+def main(json: bool = False, revision: str | None = None) -> None:
+    """Print the measurements, as text or as JSON; with a revision, speeds over its speeds."""
+    if revision:
+        for name, ratios in against(revision).items():
+            for what, ratio in ratios.items():
+                print(f"{name}, {what}: {ratio:.3f} of {revision}")
+        return
     found = measure()
     if json:
         print(json_format.dumps(found, indent=1))
@@ -187,6 +248,7 @@ def main(json: bool = False) -> None:
     for axis, ratios in found["growth of time"].items():
         print(f"time as {axis} double: " + ", ".join(f"{name} {value:.2f}" for name, value in ratios.items()))
     print(f"peak memory over the size of the data: {found['peak memory over the size of the data']:.2f}")
+    print(f"peak memory of a round with E2FL's LeNet, 25 of 1000 clients: {found[LENET_LINE]:.2f} GB above base")
     name, timed = "orders of 10,000 models by 100 agents", found["orders of 10,000 models by 100 agents"]
     for what, seconds in timed["seconds"].items():
         by_n, by_m = timed["growth"][what].values()

@@ -1,4 +1,5 @@
-"""Fairness and accuracy from confusion counts [..., a, y, yhat] (a = 1 privileged, y = yhat = 1 favourable).
+"""Fairness and accuracy from confusion counts [..., a, y, yhat], of any number of groups and classes for accuracy, of two
+groups and two classes for what compares groups (a = 1 privileged, y = yhat = 1 favourable); anything else is refused.
 
 Every metric takes a stack of counts and returns the stack of values; a stack [run, client] costs one call. A rate with no
 rows behind it is undefined and gives NaN, which passes on to whatever needs it; a rate of zero is a value.
@@ -21,23 +22,31 @@ def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
         return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), np.nan)
 
 
+def binary(counts: np.ndarray, metric: str, *, two_groups: bool = True) -> np.ndarray:
+    """The counts, if they are of two classes (and two groups); otherwise the metric means nothing, and that is said."""
+    groups, classes = counts.shape[-3:-1]
+    if classes != 2 or (two_groups and groups != 2):
+        raise FairFLError(
+            f"{metric} compares {'two groups in ' if two_groups else ''}a choice of two: there are {groups} groups "
+            f"and {classes} classes, so ask for acc or a statistic of it over clients, or merge them to two."
+        )
+    return counts
+
+
 def accuracy(counts: np.ndarray) -> np.ndarray:
     """P(yhat = y)."""
-    right = counts[..., 0, 0] + counts[..., 1, 1]
-    return _ratio(right.sum(-1), counts.sum((-3, -2, -1)))
+    return _ratio(np.trace(counts, axis1=-2, axis2=-1).sum(-1), counts.sum((-3, -2, -1)))
 
 
 def balanced_accuracy(counts: np.ndarray) -> np.ndarray:
     """Mean of the true positive and the true negative rate, both groups pooled."""
-    pooled = counts.sum(-3)
-    return (
-        _ratio(pooled[..., 1, 1], pooled[..., 1, :].sum(-1)) + _ratio(pooled[..., 0, 0], pooled[..., 0, :].sum(-1))
-    ) / 2
+    pooled = binary(counts, "balanced_acc", two_groups=False).sum(-3)
+    return (_ratio(pooled[..., 1, 1], pooled[..., 1, :].sum(-1)) + _ratio(pooled[..., 0, 0], pooled[..., 0, :].sum(-1))) / 2
 
 
 def mcc(counts: np.ndarray) -> np.ndarray:
     """Matthews' correlation of y and yhat, groups pooled; 0 where a margin is empty (a constant classifier)."""
-    pooled = counts.sum(-3).astype(float)
+    pooled = binary(counts, "mcc", two_groups=False).sum(-3).astype(float)
     tn, fp, fn, tp = pooled[..., 0, 0], pooled[..., 0, 1], pooled[..., 1, 0], pooled[..., 1, 1]
     bottom = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
     return np.where(bottom > 0, (tp * tn - fp * fn) / np.where(bottom > 0, bottom, 1), 0.0)
@@ -45,45 +54,45 @@ def mcc(counts: np.ndarray) -> np.ndarray:
 
 def selection_rate(counts: np.ndarray) -> np.ndarray:
     """P(yhat = 1 | a), [..., a]."""
-    return _ratio(counts[..., 1].sum(-1), counts.sum((-2, -1)))
+    return _ratio(binary(counts, "a selection rate", two_groups=False)[..., 1].sum(-1), counts.sum((-2, -1)))
 
 
 def positive_rate(counts: np.ndarray) -> np.ndarray:
     """P(yhat = 1), groups pooled: 0 or 1 is a constant classifier."""
-    return _ratio(counts[..., 1].sum((-2, -1)), counts.sum((-3, -2, -1)))
+    return _ratio(binary(counts, "positive", two_groups=False)[..., 1].sum((-2, -1)), counts.sum((-3, -2, -1)))
 
 
 def true_positive_rate(counts: np.ndarray) -> np.ndarray:
     """P(yhat = 1 | a, y = 1), [..., a]."""
-    return _ratio(counts[..., 1, 1], counts[..., 1, :].sum(-1))
+    return _ratio(binary(counts, "a true positive rate", two_groups=False)[..., 1, 1], counts[..., 1, :].sum(-1))
 
 
 def false_positive_rate(counts: np.ndarray) -> np.ndarray:
     """P(yhat = 1 | a, y = 0), [..., a]."""
-    return _ratio(counts[..., 0, 1], counts[..., 0, :].sum(-1))
+    return _ratio(binary(counts, "a false positive rate", two_groups=False)[..., 0, 1], counts[..., 0, :].sum(-1))
 
 
 def f1(counts: np.ndarray) -> np.ndarray:
     """2 tp / (2 tp + fp + fn) by group, [..., a]; 0/0 is undefined."""
-    tp = counts[..., 1, 1]
+    tp = binary(counts, "F1", two_groups=False)[..., 1, 1]
     return _ratio(2 * tp, 2 * tp + counts[..., 0, 1] + counts[..., 1, 0])
 
 
 def eod(counts: np.ndarray) -> np.ndarray:
     """Equal opportunity difference, TPR(a=0) - TPR(a=1). Undefined where a group has no positives."""
-    rate = true_positive_rate(counts)
+    rate = true_positive_rate(binary(counts, "eod"))
     return rate[..., 0] - rate[..., 1]
 
 
 def spd(counts: np.ndarray) -> np.ndarray:
     """Statistical parity difference, P(yhat=1 | a=0) - P(yhat=1 | a=1). Undefined where a group has no rows."""
-    rate = selection_rate(counts)
+    rate = selection_rate(binary(counts, "spd"))
     return rate[..., 0] - rate[..., 1]
 
 
 def di(counts: np.ndarray) -> np.ndarray:
     """Discrimination index: F1(a=0) - F1(a=1)."""
-    score = f1(counts)
+    score = f1(binary(counts, "di"))
     return score[..., 0] - score[..., 1]
 
 
@@ -113,6 +122,7 @@ def fairness(
     rounded : each ratio, and then their mean, to 2 decimals.
     """
     choose(metric, FAIRNESS, "fairness metric")
+    binary(counts, metric)
     if metric == "sp":
         chosen = counts[..., 1].sum(-1)
         pairs = [(chosen, counts.sum((-2, -1)) if sp_as_coded else counts[..., 0].sum(-1))]

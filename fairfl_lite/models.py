@@ -13,10 +13,14 @@ from torch.nn.functional import conv2d, linear, max_pool2d, relu
 
 
 class Model(Protocol):
-    """What the engine needs of a model: its flat size, a random start, and the logit of each row."""
+    """What the engine needs of a model: its flat size, how many classes it tells apart, a random start, and the logits of
+    each row: one number where there are two classes, [rows], else one for each class, [rows, classes]."""
 
     @property
     def size(self) -> int: ...
+
+    @property
+    def classes(self) -> int: ...
 
     def init(self, rng: np.random.Generator) -> np.ndarray: ...
 
@@ -25,10 +29,10 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Dense:
-    """Binary classifier on tabular rows.
+    """Classifier on tabular rows, with C = 1 logit for two classes and C = classes for more.
 
-    hidden = 0: logistic regression, logit = x.w + b, layout [w (features), b].
-    hidden = h: one layer of h tanh units, logit = tanh(W x + c).v + b, layout [W (h x features), c (h), v (h), b].
+    hidden = 0: logistic regression, logits = V x + b, layout [V (C x features), b (C)].
+    hidden = h: one layer of h tanh units, logits = V tanh(W x + c) + b, layout [W (h x features), c (h), V (C x h), b (C)].
     `start` "uniform" draws every parameter from U(-1/sqrt(fan in), 1/sqrt(fan in)); "normal" draws kernels from
     N(0, 0.05^2) and sets biases to 0.
     """
@@ -36,17 +40,21 @@ class Dense:
     features: int
     hidden: int = 0
     start: Literal["uniform", "normal"] = "uniform"
+    classes: int = 2
+
+    @property
+    def _layers(self) -> list[tuple[int, int]]:
+        """Inputs and outputs of each layer."""
+        outputs = 1 if self.classes == 2 else self.classes
+        return [(self.features, self.hidden), (self.hidden, outputs)] if self.hidden else [(self.features, outputs)]
 
     @property
     def size(self) -> int:
-        if self.hidden:
-            return self.hidden * (self.features + 2) + 1
-        return self.features + 1
+        return sum((inputs + 1) * outputs for inputs, outputs in self._layers)
 
     def init(self, rng: np.random.Generator) -> np.ndarray:
-        layers = [(self.features, self.hidden), (self.hidden, 1)] if self.hidden else [(self.features, 1)]
         parts = []
-        for inputs, outputs in layers:
+        for inputs, outputs in self._layers:
             if self.start == "normal":
                 parts += [rng.normal(0.0, 0.05, inputs * outputs), np.zeros(outputs)]
             else:
@@ -55,12 +63,13 @@ class Dense:
         return np.concatenate(parts).astype(np.float32)
 
     def forward(self, params: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
-        d, h = self.features, self.hidden
-        if not h:
-            return X @ params[:d] + params[d]
-        W, c = params[: d * h].reshape(h, d), params[d * h : d * h + h]
-        v, b = params[d * h + h : d * h + 2 * h], params[-1]
-        return torch.tanh(X @ W.T + c) @ v + b
+        pieces = params.split([size for inputs, outputs in self._layers for size in (inputs * outputs, outputs)])
+        if self.hidden:
+            X = torch.tanh(linear(X.to(params.dtype), pieces[0].view(self.hidden, self.features), pieces[1]))
+        V, b = pieces[-2:]
+        if self.classes == 2:
+            return X.to(params.dtype) @ V + b
+        return linear(X.to(params.dtype), V.view(self.classes, -1), b)
 
 
 def channels_last(x: torch.Tensor) -> torch.Tensor:
@@ -83,7 +92,7 @@ def pool(x: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Network(ABC):
-    """A network for images of ten classes as one flat vector.
+    """A network for images of ten classes as one flat vector of parameters.
 
     double : its parameters, and all that is computed from them, in double precision. Slower, but what is learnt is then the
     same on every machine to many digits, where single precision parts after some dozen steps.
@@ -92,9 +101,13 @@ class Network(ABC):
     double: bool = field(default=False, kw_only=True)
 
     @property
+    def classes(self) -> int:
+        return 10
+
+    @property
     @abstractmethod
     def shapes(self) -> list[tuple[int, ...]]:
-        """Its tensors in order, weight then bias."""
+        """Its tensors in order, each weight before its bias, if it has one."""
 
     @property
     def size(self) -> int:
@@ -144,6 +157,21 @@ class CNN(Network):
         X = relu(pool(conv2d(X, first, c1)))
         X = relu(pool(conv2d(X, second, c2)))
         return linear(relu(linear(X.flatten(1), third, c3)), last, c4)
+
+
+@dataclass(frozen=True)
+class LeNet(Network):
+    """E2FL's LeNet (its Table 7): two 3 x 3 convolutions that keep the size, one pooling, two dense layers, ReLU, no biases;
+    1,625,632 parameters for 28 x 28 images of ten classes."""
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        return [(32, 1, 3, 3), (64, 32, 3, 3), (128, 64 * 14 * 14), (10, 128)]
+
+    def logits(self, X: torch.Tensor, tensors: list[torch.Tensor]) -> torch.Tensor:
+        first, second, third, last = tensors
+        X = pool(relu(conv2d(relu(conv2d(X, first, padding=1)), second, padding=1)))
+        return linear(relu(linear(X.flatten(1), third)), last)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,7 @@ def code(source: str, *tags: str, **metadata: Any) -> nbformat.NotebookNode:
     return nbformat.v4.new_code_cell(source, metadata={**({"tags": list(tags)} if tags else {}), **metadata})
 
 
-def notebook(
-    *cells: nbformat.NotebookNode | str, about: Mapping[str, Any] | None = None
-) -> nbformat.NotebookNode:
+def notebook(*cells: nbformat.NotebookNode | str, about: Mapping[str, Any] | None = None) -> nbformat.NotebookNode:
     """A notebook of the given cells, where text is a code cell; ids are positions, so that two are equal."""
     made = nbformat.v4.new_notebook(metadata={"fairfl": dict(about)} if about else {})
     made.cells = [code(cell) if isinstance(cell, str) else cell for cell in cells]
@@ -44,9 +42,7 @@ def small_project(folder: Path, notebooks: Mapping[str, nbformat.NotebookNode]) 
     (folder / "book" / "intro.md").write_text("# Little book\n\nSee {cite}`fairfed`. Maths: $\\beta^2$.\n")
     (folder / "book" / "references.md").write_text("# References\n\n```{bibliography}\n```\n")
     chapters = "".join(f"  - file: executed/{name}\n" for name in notebooks)
-    (folder / "_toc.yml").write_text(
-        f"format: jb-book\nroot: book/intro\nchapters:\n{chapters}  - file: book/references\n"
-    )
+    (folder / "_toc.yml").write_text(f"format: jb-book\nroot: book/intro\nchapters:\n{chapters}  - file: book/references\n")
     for name, content in notebooks.items():
         path = folder / "notebooks" / f"{name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)

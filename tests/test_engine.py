@@ -1,5 +1,6 @@
-"""The kernels against plain torch, and the promises of the federation: same seed same result, whatever else happens."""
+"""The engines against torch.optim, and the promises of the federation: same seed same result, whatever else happens."""
 
+import math
 from dataclasses import replace
 
 import numba
@@ -10,33 +11,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairfl_lite.clients import Local
-from fairfl_lite.engines.plain import train as reference_train
+from fairfl_lite.engines.order import passes
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Shards, standardisation
+from fairfl_lite.federation import Federation, Shards, Standard
 from fairfl_lite.methods import FedAvg
 from fairfl_lite.models import Dense
 
 
-def federation(sizes, *, features=5, hidden=0, local=None, runs=1, weights=None, seed=0, **options):
-    """A federation of random rows; `sizes` per client, `weights` "cells" for random weights by group and label."""
+def federation(sizes, *, features=5, hidden=0, local=None, runs=1, weights=None, seed=0, classes=2, groups=2, **options):
+    """A federation of random rows; `sizes` per client, `weights` "census" for random weights by group and label."""
     rng = np.random.default_rng(seed)
     n = sum(sizes)
     X = rng.normal(size=(n, features)).astype(np.float32)
     y = (X @ rng.normal(size=features) + rng.normal(size=n) > 0).astype(np.int8)
-    a = rng.integers(0, 2, n).astype(np.int8)
+    a = rng.integers(0, groups, n).astype(np.int8)
+    if classes > 2:
+        y = rng.integers(0, classes, n)
     rows = [np.split(rng.permutation(n), np.cumsum(sizes)[:-1]) for _ in range(runs)]
-    shards = Shards.of(X, y, a, rows)
-    if weights == "cells":
-        shards = shards.weighted(rng.uniform(0.2, 2, (runs, len(sizes), 2, 2)))
-    model = Dense(features, hidden)
-    return Federation(
-        {"train": shards, "test": shards},
-        model,
-        local or Local(),
-        tuple(range(runs)),
-        *standardisation(shards),
-        **options,
-    )
+    shards = Shards.of(X, y, a, rows, classes=classes, groups=groups)
+    if weights == "census":
+        shards = shards.weighted(rng.uniform(0.2, 2, (runs, len(sizes), groups, classes)))
+    model = Dense(features, hidden, classes=classes)
+    parts = {"train": shards, "test": shards}
+    return Federation(parts, model, local or Local(), tuple(range(runs)), Standard.of(shards), **options)
 
 
 problems = st.fixed_dictionaries({
@@ -44,38 +41,112 @@ problems = st.fixed_dictionaries({
     "features": st.integers(1, 20),
     "hidden": st.sampled_from([0, 1, 7, 10]),
     "runs": st.integers(1, 2),
-    "weights": st.sampled_from([None, "cells"]),
+    "classes": st.sampled_from([2, 2, 3, 5]),
+    "groups": st.sampled_from([2, 2, 3, 101]),
+    "weights": st.sampled_from([None, "census"]),
     "seed": st.integers(0, 10**6),
-    "local": st.builds(Local, optimizer=st.sampled_from(["sgd", "adam"]), lr=st.sampled_from([0.001, 0.01]),
-                       decay=st.sampled_from([0.0, 1e-2]), epochs=st.integers(0, 3), batch=st.sampled_from([0, 1, 10, 17, 32])),
+    "engine": st.sampled_from(["fused", "plain"]),
+    "local": st.builds(Local, optimizer=st.just("sgd"), lr=st.sampled_from([0.001, 0.01]), decay=st.sampled_from([0.0, 1e-2]),
+                       epochs=st.integers(0, 3), batch=st.sampled_from([0, 1, 10, 17, 32]),
+                       momentum=st.sampled_from([0.0, 0.5, 0.9]),
+                       prox=st.sampled_from([0.0, 0.3]), schedule=st.sampled_from(["constant", "cosine"]),
+                       fade=st.sampled_from([1.0, 0.9]))
+             | st.builds(Local, optimizer=st.just("adam"), lr=st.sampled_from([0.001, 0.01]), decay=st.sampled_from([0.0, 1e-2]),
+                         epochs=st.integers(0, 3), batch=st.sampled_from([0, 1, 10, 17, 32]), prox=st.sampled_from([0.0, 0.3])),
 })  # fmt: skip
 
 
-def in_double_precision(fed, start, t):
-    """Local training of every client by the torch loop, in float64."""
+def splitmix(order, key):
+    """Fisher-Yates over splitmix64 in whole numbers, as it is published: what both engines' orders are held to."""
+    mask = 2**64 - 1
+    for i in range(len(order) - 1, 0, -1):
+        key = (key + 0x9E3779B97F4A7C15) & mask
+        z = key
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        j = (((z ^ (z >> 31)) >> 32) * (i + 1)) >> 32
+        order[i], order[j] = order[j], order[i]
+    return key
+
+
+def network(fed, theta):
+    """The model as torch.nn modules in double precision, with the parameters theta."""
+    d, h, outputs = fed.model.features, fed.model.hidden, 1 if fed.model.classes == 2 else fed.model.classes
+    layers = [torch.nn.Linear(d, h), torch.nn.Tanh(), torch.nn.Linear(h, outputs)] if h else [torch.nn.Linear(d, outputs)]
+    made = torch.nn.Sequential(*layers).double()
+    torch.nn.utils.vector_to_parameters(torch.tensor(theta, dtype=torch.float64), made.parameters())
+    return made
+
+
+def by_torch(fed, start, t):
+    """Local training of every client by modules and torch.optim, in float64, the proximal term and the schedule by hand."""
     shards, how = fed.shards["train"], fed.local
-    out = np.empty((*fed.sizes.shape, fed.model.size))
-    for r, k in np.ndindex(*fed.sizes.shape):
-        X, y, _, weight = fed._rows(shards, r, shards.start[r, k], shards.start[r, k + 1])
-        out[r, k] = reference_train(
-            fed.model, X.astype(float), y, weight, start[r], adam=how.optimizer == "adam", lr=np.float32(how.lr),
-            decay=how.decay, epochs=how.epochs, batch=how.batch, key=fed._keys("train", t)[r, k],
-        )  # fmt: skip
+    out = np.empty((*fed.sizes().shape, fed.model.size))
+    for r, k in np.ndindex(*fed.sizes().shape):
+        rows, made = shards.rows(r, k), network(fed, start[r])
+        X = torch.tensor((shards.X[rows] - fed.inputs.shift[r]) * fed.inputs.scale[r]).double()
+        y, n = torch.tensor(shards.y[rows]).long(), len(rows)
+        weight = torch.tensor(shards.weight[shards.start[r, k] : shards.start[r, k + 1]] if shards.weight.size else np.ones(n))
+        first = torch.nn.utils.parameters_to_vector(made.parameters()).detach()
+        rate = float(np.float32(how.lr)) * how.fade ** (t - 1)
+        kind = {"adam": torch.optim.Adam, "sgd": lambda p, **o: torch.optim.SGD(p, momentum=how.momentum, **o)}[how.optimizer]
+        optimizer = kind(made.parameters(), lr=rate, weight_decay=how.decay)
+        order, key, size = list(range(n)), int(fed._keys("train", t)[r, k]), how.batch or max(n, 1)
+        steps, step = how.epochs * math.ceil(n / size), 0
+        for _ in range(how.epochs if n else 0):
+            key = splitmix(order, key) if size < n else key
+            for begin in range(0, n, size):
+                some = order[begin : begin + size]
+                logits = made(X[some])
+                if fed.model.classes == 2:
+                    losses = torch.nn.functional.binary_cross_entropy_with_logits(
+                        logits[:, 0], y[some].double(), reduction="none"
+                    )
+                else:
+                    losses = torch.nn.functional.cross_entropy(logits, y[some], reduction="none")
+                away = torch.nn.utils.parameters_to_vector(made.parameters()) - first
+                optimizer.zero_grad()
+                ((weight[some] * losses).mean() + how.prox / 2 * away.square().sum()).backward()
+                if how.schedule == "cosine":
+                    optimizer.param_groups[0]["lr"] = rate * 0.5 * (1 + math.cos(math.pi * step / steps))
+                optimizer.step()
+                step += 1
+        out[r, k] = torch.nn.utils.parameters_to_vector(made.parameters()).detach().numpy()
     return out
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(problems)
-def test_kernel_agrees_with_plain_torch(problem):
+def test_every_engine_agrees_with_torch_optim(problem):
     fed = federation(**problem)
-    oracle = replace(fed, engine="reference")
     start = fed.start()
-    np.testing.assert_allclose(fed.train(start, 3), in_double_precision(fed, start, 3), atol=1e-5, rtol=1e-5)
-    np.testing.assert_allclose(
-        fed.gradients(start), oracle.gradients(start), atol=1e-5 * max(1, sum(problem["sizes"])), rtol=1e-4
-    )
-    np.testing.assert_allclose(fed.losses(start), oracle.losses(start), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(fed.train(start, 3), by_torch(fed, start, 3), atol=2e-5, rtol=1e-5)
+    other = replace(fed, engine="plain" if problem["engine"] == "fused" else "fused")
+    np.testing.assert_allclose(fed.losses(start), other.losses(start), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(fed.gradient(start)[1], other.gradient(start)[1], rtol=1e-4, atol=1e-5)
     assert fed.report(start).sum() == problem["runs"] * sum(problem["sizes"])
+    assert fed.report(start).shape[2:] == (problem["groups"], problem["classes"], problem["classes"])
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(1, 60), st.integers(1, 3))
+def test_both_engines_shuffle_by_splitmix64(key, n, epochs):
+    order, state = list(range(n)), key
+    for found in passes(n, epochs, 1, np.uint64(key)):
+        if n > 1:
+            state = splitmix(order, state)
+        assert found.tolist() == order
+
+
+def test_counts_by_hand_for_three_groups_and_three_classes():
+    X = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]], np.float32)
+    y, a = np.array([0, 1, 1, 2]), np.array([0, 1, 2, 2])
+    shards = Shards.of(X, y, a, [[np.arange(4)]])
+    fed = Federation({"train": shards}, Dense(3, classes=3), Local(), (0,), Standard.plain(1, 3))
+    theta = np.concatenate([np.eye(3).ravel(), np.zeros(3)])[None].astype(np.float32)  # says the place of the 1
+    expected = np.zeros((3, 3, 3), int)
+    for group, label, found in ((0, 0, 0), (1, 1, 1), (2, 1, 2), (2, 2, 0)):
+        expected[group, label, found] += 1
+    np.testing.assert_array_equal(fed.report(theta)[0, 0], expected)
 
 
 @pytest.mark.parametrize("hidden", [0, 10])
@@ -83,7 +154,7 @@ def test_kernel_agrees_with_plain_torch(problem):
 def test_an_empty_and_a_one_row_client(hidden, optimizer):
     fed = federation([0, 1, 40], hidden=hidden, local=Local(optimizer, 0.05, 1e-4, 2, 8))
     start = fed.start()
-    trained, oracle = fed.train(start, 1), replace(fed, engine="reference").train(start, 1)
+    trained, oracle = fed.train(start, 1), replace(fed, engine="plain").train(start, 1)
     np.testing.assert_array_equal(trained[:, 0], start)
     np.testing.assert_allclose(trained, oracle, atol=1e-5)
     assert np.abs(trained[:, 1] - start).max() > 1e-4
@@ -98,8 +169,7 @@ def test_one_sgd_step_worked_by_hand():
         Dense(1),
         Local("sgd", 0.5, 0.1, 1, 0),
         (0,),
-        np.zeros((1, 1), np.float32),
-        np.ones((1, 1), np.float32),
+        Standard.plain(1, 1),
     )
     start = np.array([[0.2, 0.0]], np.float32)
     p = 1 / (1 + np.exp(-0.2))  # both rows err by 1 - p, so dL/dw = -(1 - p) and dL/db = 0
@@ -107,42 +177,15 @@ def test_one_sgd_step_worked_by_hand():
 
 
 def test_kernel_agrees_at_the_size_of_adult():
-    fed = federation([884, 29967, 492, 435, 4399], features=12, weights="cells", local=Local("adam", 0.01, 1e-4, 1, 32))
+    fed = federation([884, 29967, 492, 435, 4399], features=12, weights="census", local=Local("adam", 0.01, 1e-4, 1, 32))
     start = fed.start()
-    np.testing.assert_allclose(fed.train(start, 1), replace(fed, engine="reference").train(start, 1), atol=1e-5)
-
-
-def test_the_reference_is_an_ordinary_torch_loop():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(24, 3)).astype(np.float32), rng.integers(0, 2, 24)
-    layer = torch.nn.Linear(3, 1)
-    theta = np.concatenate([layer.weight.detach().numpy().ravel(), layer.bias.detach().numpy()])
-    ours = reference_train(
-        Dense(3),
-        X,
-        y,
-        np.ones(24, np.float32),
-        theta,
-        adam=True,
-        lr=0.01,
-        decay=1e-4,
-        epochs=5,
-        batch=0,
-        key=np.uint64(1),
-    )
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.01, weight_decay=1e-4)
-    for _ in range(5):
-        optimizer.zero_grad()
-        torch.nn.BCEWithLogitsLoss()(layer(torch.tensor(X)).ravel(), torch.tensor(y, dtype=torch.float32)).backward()
-        optimizer.step()
-    expected = np.concatenate([layer.weight.detach().numpy().ravel(), layer.bias.detach().numpy()])
-    np.testing.assert_allclose(ours, expected, atol=1e-6)
+    np.testing.assert_allclose(fed.train(start, 1), replace(fed, engine="plain").train(start, 1), atol=1e-5)
 
 
 def test_standardisation_uses_the_runs_own_training_rows():
     fed = federation([30, 50], runs=2, features=4)
     rows = fed.shards["train"].X[fed.shards["train"].index[:80]]
-    np.testing.assert_allclose((rows - fed.shift[0]) * fed.scale[0], (rows - rows.mean(0)) / rows.std(0), atol=1e-5)
+    np.testing.assert_allclose((rows - fed.inputs.shift[0]) * fed.inputs.scale[0], (rows - rows.mean(0)) / rows.std(0), atol=1e-5)
 
 
 def test_bits_do_not_depend_on_threads_order_or_company():
@@ -155,8 +198,9 @@ def test_bits_do_not_depend_on_threads_order_or_company():
         np.testing.assert_array_equal(fed.run(FedAvg(), 3).state.params, expected)
     finally:
         numba.set_num_threads(threads)
-    one = Shards(*(getattr(fed.shards["train"], n) for n in ("X", "y", "a", "index")), fed.shards["train"].start[1:2])
-    alone = replace(fed, shards={"train": one, "test": one}, seeds=(1,), shift=fed.shift[1:2], scale=fed.scale[1:2])
+    one = replace(fed.shards["train"], start=fed.shards["train"].start[1:2])
+    inputs = Standard(fed.inputs.shift[1:2], fed.inputs.scale[1:2])
+    alone = replace(fed, shards={"train": one, "test": one}, seeds=(1,), inputs=inputs)
     np.testing.assert_array_equal(alone.run(FedAvg(), 3).state.params, expected[1:2])
 
 
@@ -166,14 +210,14 @@ def test_models_side_by_side_do_not_meet():
     many = fed.repeat(9)
     start = many.start() + np.repeat(np.random.default_rng(0).normal(0, 0.1, (9, 1)), 2, axis=0).astype(np.float32)
     start[4:6] = start[0:2]  # the third setting starts as the first one does
-    out, who = many.train(start, 3), np.random.default_rng(1).random((18, 5)) < 0.5
-    np.testing.assert_array_equal(many.train(start, 3, who=who), np.where(who[..., None], out, start[:, None]))
+    out, who = many.train(start, 3), np.argsort(np.random.default_rng(1).random((18, 5)), axis=1)[:, :3]
+    np.testing.assert_array_equal(many.train(start, 3, who=who), np.take_along_axis(out, who[..., None], 1))
     for setting in range(9):
         mine = slice(2 * setting, 2 * setting + 2)
         np.testing.assert_array_equal(fed.train(start[mine], 3), out[mine])
         np.testing.assert_array_equal(fed.report(out[mine], "test"), many.report(out, "test")[mine])
         np.testing.assert_array_equal(fed.losses(out[mine], "test"), many.losses(out, "test")[mine])
-    np.testing.assert_allclose(out[:2], in_double_precision(fed, start[:2], 3), atol=2e-6)
+    np.testing.assert_allclose(out[:2], by_torch(fed, start[:2], 3), atol=2e-6)
     threads = numba.get_num_threads()
     try:
         numba.set_num_threads(1)
@@ -185,12 +229,21 @@ def test_models_side_by_side_do_not_meet():
 def test_who_takes_part_is_drawn_by_seed_and_round():
     fed = replace(federation([20] * 6, runs=40), participants=2)
     drawn = np.stack([fed.who(t) for t in range(1, 51)])
-    assert (drawn.sum(2) == 2).all() and (drawn[0] != drawn[1]).any() and (drawn[:, 0] != drawn[:, 1]).any()
-    np.testing.assert_allclose(drawn.mean((0, 1)), 1 / 3, atol=0.04)  # 2,000 draws: sd 0.0105
+    assert drawn.shape == (50, 40, 2) and (drawn[..., 0] < drawn[..., 1]).all() and (drawn >= 0).all()
+    assert (drawn[0] != drawn[1]).any() and (drawn[:, 0] != drawn[:, 1]).any()
+    np.testing.assert_allclose(np.bincount(drawn.ravel()) / 2000, 1 / 3, atol=0.04)  # 2,000 draws: sd 0.0105
     np.testing.assert_array_equal(fed.repeat(2).who(3), np.tile(fed.who(3), (2, 1)))
-    assert replace(fed, participants=0).who(1).all()
+    np.testing.assert_array_equal(replace(fed, participants=0).who(1), np.tile(np.arange(6), (40, 1)))
     with pytest.raises(FairFLError, match="7 cannot take part"):
         replace(fed, participants=7)
+
+
+def test_only_clients_with_rows_are_drawn():
+    fed = replace(federation([20, 0, 20, 0, 20]), participants=2)
+    drawn = np.concatenate([fed.who(t).ravel() for t in range(1, 60)])
+    assert set(drawn) == {0, 2, 4}
+    np.testing.assert_array_equal(replace(fed, participants=4).who(1), [[0, 2, 4]])
+    np.testing.assert_array_equal(fed.everybody(), [[0, 2, 4]])
 
 
 def test_settings_are_runs_like_any_other():
@@ -198,17 +251,21 @@ def test_settings_are_runs_like_any_other():
     both = fed.across([0.1, 0.01])
     out = both.run(FedAvg(), 2).state.params
     np.testing.assert_array_equal(out[:2], fed.run(FedAvg(), 2).state.params)
-    np.testing.assert_array_equal(
-        out[2:], replace(fed, local=replace(fed.local, lr=0.01)).run(FedAvg(), 2).state.params
-    )
+    np.testing.assert_array_equal(out[2:], replace(fed, local=replace(fed.local, lr=0.01)).run(FedAvg(), 2).state.params)
 
 
-def test_only_those_who_are_asked_train():
+def test_only_those_who_are_asked_answer():
     fed = federation([20, 20, 20], local=Local("sgd", 0.1, 0, 1, 5))
-    start, who = fed.start(), np.array([[True, False, True]])
-    out = fed.train(start, 1, who=who)
-    np.testing.assert_array_equal(out[:, 1], start)
-    np.testing.assert_array_equal(out[:, [0, 2]], fed.train(start, 1)[:, [0, 2]])
+    start, who = fed.start(), np.array([[0, 2]])
+    local = fed.train(start, 1, who=who)
+    np.testing.assert_array_equal(local, fed.train(start, 1)[:, [0, 2]])
+    np.testing.assert_array_equal(fed.report(local, who=who), fed.report(fed.train(start, 1))[:, [0, 2]])
+    np.testing.assert_array_equal(fed.losses(local, who=who), fed.losses(fed.train(start, 1))[:, [0, 2]])
+    np.testing.assert_array_equal(fed.gradient(start, who=who)[1], fed.gradient(start)[1][:, [0, 2]])
+    np.testing.assert_array_equal(fed.logits(start, who=who)[0][1], fed.logits(start)[0][2])
+    nobody = np.array([[0, -1]])
+    np.testing.assert_array_equal(fed.train(start, 1, who=nobody)[:, 1], start)
+    assert fed.report(start, who=nobody)[0, 1].sum() == 0 and np.isnan(fed.losses(start, who=nobody)[0, 1])
 
 
 def test_cross_reports_every_model_on_every_client():
@@ -223,25 +280,39 @@ def test_cross_reports_every_model_on_every_client():
     assert (cross[:, 0, 1] != cross[:, 1, 1]).any()
 
 
-def test_signed_weights_give_the_gradient_of_a_gap():
-    fed = federation([60], features=3)
-    shards = fed.shards["train"]
-    cells = shards.cells()[0, 0].sum(1)
-    gap = shards.weighted(np.array([[[[1 / cells[0]] * 2, [-1 / cells[1]] * 2]]]))
+@pytest.mark.parametrize("hidden", [0, 4])
+def test_the_gradient_of_any_function_of_the_logits(hidden):
+    """Three groups' mean scores and a loss, in one call, against differences."""
+    fed = federation([60, 45], features=3, groups=3, hidden=hidden)
+
+    def of(logits, y, a):
+        score = torch.sigmoid(logits)
+        gap = score[a == 0].mean() - score[a == 1].mean()
+        return torch.stack([gap, score[a == 2].square().sum(), torch.nn.functional.softplus(logits).mean()])
+
     start, step = fed.start(), 1e-2
+    values, slopes = fed.gradient(start, of)
+    assert values.shape == (1, 2, 3) and slopes.shape == (1, 2, 3, fed.model.size)
+    for p in range(fed.model.size):
+        move = step * np.eye(fed.model.size, dtype=np.float32)[p]
+        numeric = (fed.gradient(start + move, of)[0] - fed.gradient(start - move, of)[0]) / (2 * step)
+        np.testing.assert_allclose(slopes[..., p], numeric, atol=3e-3)
+    for engine in ("fused", "plain"):
+        again = replace(fed, engine=engine).gradient(start, of)
+        np.testing.assert_allclose(again[0], values, atol=1e-5)
+        np.testing.assert_allclose(again[1], slopes, atol=1e-5)
 
-    def difference(params):
-        rows, values = shards.rows(0, 0), []
-        for group in (0, 1):
-            one = Shards.of(shards.X, shards.y, shards.a, [[rows[shards.a[rows] == group]]])
-            values.append(replace(fed, shards={"train": one}).losses(params)[0, 0])
-        return values[0] - values[1]
 
-    numeric = [
-        (difference(start + step * e) - difference(start - step * e)) / (2 * step)
-        for e in np.eye(4, dtype=np.float32)[:, None]
-    ]
-    np.testing.assert_allclose(fed.gradients(start, on=gap)[0, 0], numeric, atol=2e-3)
+def test_a_batch_of_rows_is_drawn_by_round_and_client():
+    fed = federation([60, 45, 3], features=3)
+    start = fed.start()
+    some = fed.gradient(start, t=2, batch=10)
+    np.testing.assert_array_equal(some[1], fed.gradient(start, t=2, batch=10)[1])
+    assert (some[0] != fed.gradient(start, t=3, batch=10)[0]).any() and some[0][0, 2] == pytest.approx(
+        fed.gradient(start)[0][0, 2]
+    )
+    sizes = fed.gradient(start, lambda z, y, a: z.new_tensor(float(len(z))) + 0 * z.sum(), t=2, batch=10)[0]
+    np.testing.assert_array_equal(sizes, [[10, 10, 3]])
 
 
 def test_average_is_linear_and_exact_for_equal_models():
@@ -258,8 +329,12 @@ def test_impossible_settings_are_refused():
             Local(**wrong)
     with pytest.raises(FairFLError, match="did you mean 'adam'"):
         Local("adma")
-    with pytest.raises(FairFLError, match="did you mean 'kernel'"):
-        federation([10, 10], engine="kernle")
+    with pytest.raises(FairFLError, match="did you mean 'fused'"):
+        federation([10, 10], engine="fusde")
+    with pytest.raises(FairFLError, match="momentum of its own"):
+        Local("adam", momentum=0.9)
+    with pytest.raises(FairFLError, match="did you mean 'cosine'"):
+        Local(schedule="cosin")
     fed = federation([10, 10])
     with pytest.raises(FairFLError, match="at least one round"):
         fed.run(FedAvg(), 0)

@@ -1,6 +1,7 @@
 """FAIR-FATE and its baselines by limit cases, rounds worked by hand and a second implementation."""
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_engine import federation
-from toy import rows
+from toy import one_run, rows, uneven
 
 from fairfl_lite.clients import Debias, Local
 from fairfl_lite.data import Partition
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Shards, plain_sum, standardisation
+from fairfl_lite.federation import Federation, Shards, Standard, plain_sum
 from fairfl_lite.federation.secagg import SecAgg
 from fairfl_lite.methods import FairFate, FairFed, FedAvg, FedDemon, FedMom, FedVal
 from fairfl_lite.methods.fair_fate import AS_PUBLISHED
@@ -32,7 +33,7 @@ def toy(seeds=(0, 1), sigma=0.5, participants=3, data=0, **options):
     return Federation.of(rows(seed=data), partition, seeds, local, participants=participants, **how)
 
 
-def scripted(local, scores, sizes=(10, 30, 60), who=(True, True, False)):
+def scripted(local, scores, sizes=(10, 30, 60), who=(0, 1)):
     """A federation of one run and one parameter, 0 at first, whose answers are given: the clients' models, and the SP
     of the models that the server scores (100 rows in either group, of a = 1 all chosen)."""
     counts = np.zeros((1, len(scores), 1, 2, 2, 2), np.int64)
@@ -44,12 +45,15 @@ def scripted(local, scores, sizes=(10, 30, 60), who=(True, True, False)):
         assert models.shape == (1, len(scores), 1) and on == "validation" and cross
         return counts
 
+    def shares(who):
+        return np.array(sizes)[who] / np.array(sizes)[who].sum()
+
     fed = SimpleNamespace(
-        seeds=(0,), sizes=np.array([sizes]), who=lambda t: np.array([who]), participants=sum(who), sum=plain_sum,
-        train=lambda params, t, who: np.float32(local)[None, :, None], report=report, model=SimpleNamespace(size=1),
+        seeds=(0,), clients=len(sizes), who=lambda t: np.array([who]), participants=len(who), shares=shares, report=report,
+        train=lambda params, t, who: np.float32(local)[who][..., None], model=SimpleNamespace(size=1), aggregate=plain_sum,
         start=lambda: np.zeros((1, 1), np.float32), shards={"validation": SimpleNamespace(sizes=np.array([[200]]))},
     )  # fmt: skip
-    fed.average = lambda stacked, weights: Federation.average(fed, stacked, weights)
+    fed.sum, fed.average = partial(Federation.sum, fed), partial(Federation.average, fed)
     return fed
 
 
@@ -68,7 +72,7 @@ def slow_round(method, fed, theta, v, t, r):
     def ratio(model, kept):
         chosen, left = [0, 0], [0, 0]
         for i in held:
-            x = (shards.X[i] - fed.shift[r]) * fed.scale[r]
+            x = (shards.X[i] - fed.inputs.shift[r]) * fed.inputs.scale[r]
             if shards.y[i] in kept:
                 yes = sum(float(w) * float(u) for w, u in zip(model[:-1], x, strict=True)) + float(model[-1]) > 0
                 (chosen if yes else left)[shards.a[i]] += 1
@@ -87,7 +91,7 @@ def slow_round(method, fed, theta, v, t, r):
         value = sum(ratio(model, k) for k in kept) / len(kept)
         return round(value, 2) if method.rounded else value
 
-    K_t = [k for k in range(fed.clients) if fed.who(t)[r, k]]
+    K_t = [k for k in fed.who(t)[r] if k >= 0]
     start = np.zeros((len(fed.seeds), len(theta)), np.float32)
     start[r] = theta
     trained = fed.train(start, t)[r]
@@ -98,7 +102,7 @@ def slow_round(method, fed, theta, v, t, r):
         server = (server - low) / (high - low) if high > low else 0.0
         scores = {k: (s - low) / (high - low) if high > low else 0.0 for k, s in scores.items()}
     K_fair = [k for k in K_t if (scores[k] > server if method.strict else scores[k] >= server)]
-    F_total, n = sum(scores[k] for k in K_fair), sum(fed.sizes[r, k] for k in K_t)
+    F_total, n = sum(scores[k] for k in K_fair), sum(fed.sizes()[r, k] for k in K_t)
     beta = beta0 * (1 - t / method.rounds) / ((1 - beta0) + beta0 * (1 - t / method.rounds))
     lam = lambda0 * (1 + rho) ** t
     lam = cap if lam > cap else lam
@@ -106,7 +110,7 @@ def slow_round(method, fed, theta, v, t, r):
     for j in range(len(theta)):
         step = {k: float(trained[k][j]) - float(theta[j]) for k in K_t}
         alpha_F = sum(scores[k] / F_total * step[k] for k in K_fair) if F_total > 0 else 0.0
-        alpha_N = sum(fed.sizes[r, k] / n * step[k] for k in K_t) if n else 0.0
+        alpha_N = sum(fed.sizes()[r, k] / n * step[k] for k in K_t)
         new_v.append(beta * v[j] + (1 - beta) * alpha_F)
         used = new_v[j] / (1 - beta**t) if method.corrected else new_v[j]
         new_theta.append(theta[j] + lam * used + (1 - lam) * alpha_N)
@@ -224,8 +228,8 @@ def test_fedmom_and_feddemon_by_hand_for_two_rounds():
     fed, alpha = toy(seeds=(3,)), {}
 
     def update(theta, t):
-        who, local, n = fed.who(t)[0], fed.train(theta[None].astype(np.float32), t)[0].astype(float), fed.sizes[0]
-        return sum(n[k] * (local[k] - theta) for k in np.flatnonzero(who)) / n[who].sum()
+        who, local, n = fed.who(t)[0], fed.train(theta[None].astype(np.float32), t)[0].astype(float), fed.sizes()[0]
+        return sum(n[k] * (local[k] - theta) for k in who) / n[who].sum()
 
     theta = fed.start()[0].astype(float)
     alpha[1] = update(theta, 1)
@@ -256,20 +260,23 @@ def test_global_reweighing_counts_those_who_take_part():
     a, y = np.array([cell for k in cells for cell in cells[k]], np.int8).T
     X = np.random.default_rng(0).normal(size=(15, 2)).astype(np.float32)
     shards = Shards.of(X, y, a, [[np.arange(4), np.arange(4, 10), np.arange(10, 15)]])
-    fed = Federation({"train": shards}, Dense(2, 0), Local(), (0,), *standardisation(shards), participants=2)
-    first = Debias("global").rows(fed, np.array([[True, True, False]]))
+    fed = Federation({"train": shards}, Dense(2, 0), Local(), (0,), Standard.of(shards), participants=2)
+    first = Debias("global").rows(fed, np.array([[0, 1]]))
     close(first.weight[:10], [2 / 3] * 3 + [2] + [1.5] * 2 + [0.75] * 4, rtol=1e-6)  # 4 * 5 / (10 * 3), ...
-    others = Debias("global").rows(fed, np.array([[True, False, True]]))
+    others = Debias("global").rows(fed, np.array([[0, 2]]))
     close(others.weight[[0, 3, 10]], [1, 1, 1])  # one group alone: nothing to weigh
     close(Debias("global").rows(fed).weight[[0, 3, 4, 6]], [9 * 5 / 45, 9 * 10 / 90, 6 * 5 / 30, 6 * 10 / 60])
     method = FedAvg(Debias("global"))
     state, seen = method.start(fed), set()
     for t in range(1, 7):
         before, state, who = state, method.round(fed, state, t), fed.who(t)
-        expected = Debias("global").rows(fed, who)
-        np.testing.assert_array_equal(state["rows"].weight, expected.weight)
-        local = fed.train(before.params, t, on=expected)
-        np.testing.assert_array_equal(state.params, fed.average(local, fed.sizes * who / (fed.sizes * who).sum()))
+        n = fed.sizes()[:, who[0]]
+        of_those, of_all = (
+            fed.average(fed.train(before.params, t, who=who, on=Debias("global").rows(fed, counted)), n / n.sum())
+            for counted in (who, None)
+        )
+        np.testing.assert_array_equal(state.params, of_those)
+        assert (of_those != of_all).any() == (1 in who)  # all together, or without client 1, every row weighs 1
         seen.add(tuple(who[0]))
     assert len(seen) > 1
 
@@ -278,24 +285,53 @@ def test_global_reweighing_counts_those_who_take_part():
 def test_who_does_not_take_part_does_not_count(method):
     fed = toy(seeds=(5,), sigma=5.0)
     train, who = fed.shards["train"], fed.who(1)[0]
-    absent = np.concatenate([train.rows(0, k) for k in np.flatnonzero(~who)])
+    others = np.setdiff1d(np.arange(fed.clients), who)
+    absent = np.concatenate([train.rows(0, k) for k in others])
     y, a = train.y.copy(), train.a.copy()
     y[absent], a[absent] = 1 - y[absent], 0
-    other = replace(fed, shards={**fed.shards, "train": replace(train, y=y, a=a)})
+    other = replace(fed, shards={**fed.shards, "train": replace(train, examples=replace(train.examples, y=y, a=a))})
     ours, same = fed.run(method, 1).state, other.run(method, 1).state
     np.testing.assert_array_equal(ours.params, same.params)
     assert np.abs(ours.params - fed.start()).max() > 1e-3
     if "F_clients" in ours.memory:
-        np.testing.assert_array_equal(np.isnan(ours["F_clients"][0]), ~who)
+        assert np.flatnonzero(np.isnan(ours["F_clients"][0])).tolist() == others.tolist() != []
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
-def test_a_draw_without_rows_leaves_the_model(method):
-    fed = federation([0, 0, 30, 40], participants=2)
-    fed = replace(fed, shards={**fed.shards, "validation": fed.shards["train"]})
-    t = next(t for t in range(1, 100) if fed.who(t)[0, :2].all())
-    state = method.round(fed, method.start(fed), t)
-    np.testing.assert_array_equal(state.params, fed.start())
+EVERY = pytest.mark.parametrize("method", [*METHODS, FedAvg(Debias("global"))], ids=lambda m: m.name)
+
+
+@EVERY
+@pytest.mark.parametrize("participants", [2, 3])
+def test_clients_without_rows_are_not_drawn_and_change_nothing(method, participants):
+    local = Local("sgd", 0.1, 0, 2, 0)  # full batches, since the order of rows is drawn by a client's number
+    fed, without = (
+        replace(made, shards={**made.shards, "validation": made.shards["train"]})
+        for made in (
+            federation([0, 30, 0, 40], local=local, participants=participants),
+            federation([30, 40], local=local),
+        )
+    )
+    assert all(fed.who(t).tolist() == [[1, 3]] for t in range(1, 50))
+    ours, expected = fed.run(method, 3).state, without.run(method, 3).state
+    np.testing.assert_array_equal(ours.params, expected.params)
+    assert np.abs(ours.params - fed.start()).max() > 1e-3
+    for name, absent in (("weights", 0.0), ("fair", False), ("F_clients", np.nan)):
+        if name in ours.memory:
+            np.testing.assert_array_equal(ours[name][:, [0, 2]], [[absent, absent]])
+            np.testing.assert_array_equal(ours[name][:, [1, 3]], expected[name])
+
+
+@EVERY
+@pytest.mark.parametrize("participants", [0, 2, 3])
+def test_a_run_with_fewer_clients_than_another_is_what_it_is_alone(method, participants):
+    fed = uneven(Local("sgd", 0.1, 0, 2, 10), participants=participants)
+    assert fed.who(1)[1].tolist() == ([0, 2] if participants == 2 else [0, 2, -1])
+    together = fed.run(method, 3).state
+    for r in range(2):
+        alone = one_run(fed, r).run(method, 3).state
+        np.testing.assert_array_equal(alone.params[0], together.params[r])
+        for name in alone.memory:
+            np.testing.assert_array_equal(alone[name][0], together[name][r])
 
 
 def test_settings_as_runs_give_what_each_gives_alone():
@@ -328,7 +364,7 @@ def test_validation_rows_may_stay_with_the_clients():
 @pytest.mark.parametrize("method", [FedAvg(), FedAvg(Debias("global")), FedMom(), FedDemon(rounds=3)])
 def test_partial_participation_goes_through_secure_aggregation(method):
     fed = toy(seeds=(0,))
-    secure = replace(fed, aggregate=SecAgg(clients=6, dropouts=2))
+    secure = replace(fed, aggregate=SecAgg(clients=3, dropouts=2))
     close(secure.run(method, 3).state.params, fed.run(method, 3).state.params, atol=1e-6)
 
 

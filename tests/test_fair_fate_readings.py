@@ -36,7 +36,7 @@ def made(**changed: float) -> readings.Readings:
 
 def test_settings_and_seeds_stand_in_their_order():
     grid = made()
-    assert grid.cells() == [CELL] and grid.cells("printed") == []
+    assert grid.blocks() == [CELL] and grid.blocks("printed") == []
     close(grid.runs(CELL, "eo_code"), [[0.6, 0.5, 0.7], [0.8, 1.0, 0.3]])
     close(grid.runs(CELL, "seed", "lr"), [[0, 1, 2]])
 

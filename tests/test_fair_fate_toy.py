@@ -22,13 +22,13 @@ def test_true_labels_do_not_depend_on_the_group_and_biased_ones_do():
 
 def test_the_first_clients_have_true_labels_and_so_has_the_server():
     fed = toy.federation([0, 1], clients=6, fair=2, rows=4000, server=4000)
-    assert fed.sizes.tolist() == [[4000] * 6] * 2
-    cells = fed.shards["train"].cells()
+    assert fed.sizes().tolist() == [[4000] * 6] * 2
+    cells = fed.shards["train"].census()
     gap = cells[..., 0, 1] / cells[..., 0, :].sum(-1) - cells[..., 1, 1] / cells[..., 1, :].sum(-1)
     close(gap[:, :2], 0, atol=0.05)
     assert (gap[:, 2:] < -0.25).all()
     for part in ("validation", "test"):
-        cells = fed.shards[part].cells()
+        cells = fed.shards[part].census()
         assert cells.shape == (2, 1, 2, 2) and (cells.sum((1, 2, 3)) == 4000).all()
         close(cells[:, 0, :, 1] / cells[:, 0].sum(-1), 0.5, atol=0.04)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_engine import federation
-from toy import rows
+from toy import one_run, rows, uneven
 
 from fairfl_lite import metrics
 from fairfl_lite.clients import Debias, Local
@@ -70,7 +70,7 @@ def test_beta_zero_is_fedavg_bit_for_bit(rule, kind):
 def test_the_printed_recursion_keeps_the_sum_and_the_clipped_one_stays_in_the_simplex(seed, beta):
     rng = np.random.default_rng(seed)
     fed = federation([10, 20, 30, 40, 50])
-    literal = clipped = fed.shares
+    literal = clipped = fed.shares()
     for _ in range(10):
         gap = rng.random((1, 5))
         literal = FairFed(beta, rule="none").update(fed, literal, gap, gap.mean(1))
@@ -84,16 +84,16 @@ def test_one_weight_update_by_hand():
     fed = federation([50, 30, 20])
     gap = np.array([[0.3, 0.0, 0.0]])
     method = FairFed(beta=1, rule="none")
-    np.testing.assert_allclose(method.update(fed, fed.shares, gap, gap.mean(1)), [[0.3, 0.4, 0.3]])
-    np.testing.assert_allclose(FairFed(beta=3).update(fed, fed.shares, gap, gap.mean(1)), [[0, 0.6 / 1.1, 0.5 / 1.1]])
-    np.testing.assert_allclose(FairFed(beta=1, rule="exp").update(fed, fed.shares, gap, gap.mean(1)),
+    np.testing.assert_allclose(method.update(fed, fed.shares(), gap, gap.mean(1)), [[0.3, 0.4, 0.3]])
+    np.testing.assert_allclose(FairFed(beta=3).update(fed, fed.shares(), gap, gap.mean(1)), [[0, 0.6 / 1.1, 0.5 / 1.1]])
+    np.testing.assert_allclose(FairFed(beta=1, rule="exp").update(fed, fed.shares(), gap, gap.mean(1)),
                                [np.array([0.5 * np.exp(-0.3), 0.3, 0.2]) / (0.5 * np.exp(-0.3) + 0.5)])  # fmt: skip
 
 
 def test_clipping_everything_away_falls_back_to_data_shares():
     fed = federation([50, 50])
     weights = FairFed().update(fed, np.array([[-1.0, -1.0]]), np.zeros((1, 2)), np.zeros(1))
-    np.testing.assert_array_equal(weights, fed.shares)
+    np.testing.assert_array_equal(weights, fed.shares())
 
 
 def test_gap_uses_accuracy_where_fairness_is_undefined():
@@ -120,12 +120,12 @@ def test_a_second_implementation_written_as_a_loop(metric, eta):
     fed, beta = toy(alpha=0.5, seeds=(3,)), 2.0
     ours = fed.run(FairFed(beta=beta, eta=eta, metric=metric), 3, remember=("weights", "F"))
     shards = Debias("local").rows(fed)
-    theta, weight = fed.start()[0], fed.shares[0]
+    theta, weight = fed.start()[0], fed.shares()[0]
     for t in (1, 2, 3):
         preds = []
         for k in range(4):
             r = fed.shards["train"].rows(0, k)
-            X = (shards.X[r] - fed.shift[0]) * fed.scale[0]
+            X = (shards.X[r] - fed.inputs.shift[0]) * fed.inputs.scale[0]
             preds.append((shards.a[r], shards.y[r], (X @ theta[:-1] + theta[-1] > 0).astype(int)))
 
         def fairness(a, y, p):
@@ -168,7 +168,7 @@ def test_reweighing_of_a_one_group_client_is_one_and_of_a_known_table():
 def test_global_reweighing_pools_the_counts_of_all_clients():
     fed = toy(alpha=0.5)
     shards = Debias("global").rows(fed)
-    expected = reweighing(fed.shards["train"].cells()[0].sum(0))
+    expected = reweighing(fed.shards["train"].census()[0].sum(0))
     r = fed.shards["train"].rows(0, 2)
     start = fed.shards["train"].start[0, 2]
     np.testing.assert_allclose(shards.weight[start : start + len(r)], expected[shards.a[r], shards.y[r]], rtol=1e-6)
@@ -192,13 +192,12 @@ def test_fairbalance_balances_labels_and_reads_no_group():
     labels = [grown.y[grown.rows(0, k)].mean() for k in range(4)]
     before = [fed.shards["train"].y[fed.shards["train"].rows(0, k)].mean() for k in range(4)]
     assert np.abs(np.array(labels) - 0.5).max() < np.abs(np.array(before) - 0.5).max()
-    flipped = replace(fed, shards={p: replace(s, a=1 - s.a) for p, s in fed.shards.items()})
+    other = {part: replace(s, examples=replace(s.examples, a=1 - s.a)) for part, s in fed.shards.items()}
+    flipped = replace(fed, shards=other)
     np.testing.assert_array_equal(Debias("fairbalance").rows(flipped).X, grown.X)
     made = grown.X[len(fed.shards["train"].X) :]
     assert (
-        len(made)
-        and (made.min(0) >= fed.shards["train"].X.min(0)).all()
-        and (made.max(0) <= fed.shards["train"].X.max(0)).all()
+        len(made) and (made.min(0) >= fed.shards["train"].X.min(0)).all() and (made.max(0) <= fed.shards["train"].X.max(0)).all()
     )
 
 
@@ -218,6 +217,26 @@ def test_a_run_through_secure_aggregation_equals_the_plain_run(method):
     secure = replace(fed, aggregate=SecAgg(clients=4, dropouts=2)).run(method, 5)
     np.testing.assert_allclose(secure.state.params, plain.state.params, atol=1e-6)
     np.testing.assert_array_equal(secure.counts["test"], plain.counts["test"])
+
+
+@pytest.mark.parametrize("rule", ["clip", "none", "exp"])
+def test_a_client_without_rows_takes_no_part(rule):
+    """It weighs nothing, has no gap and does not count in their mean, beside a run in which it has rows and alone."""
+    method = FairFed(beta=2, eta=0.5, rule=rule)
+    fed = uneven(Local("adam", 0.05, 1e-4, 1, 16))
+    together = fed.run(method, 3, remember=("weights", "gap"))
+    for r in range(2):
+        alone = one_run(fed, r).run(method, 3, remember=("weights", "gap"))
+        np.testing.assert_array_equal(alone.state.params[0], together.state.params[r])
+        for name in ("weights", "gap"):
+            np.testing.assert_array_equal(alone.memory[name][0], together.memory[name][r])
+    assert (together.memory["weights"][1, :, 1] == 0).all() and np.isnan(together.memory["gap"][1, :, 1]).all()
+    np.testing.assert_allclose(together.memory["weights"].sum(2), 1)
+    first = FairFed(beta=2, eta=0.5, rule=rule).update(
+        federation([40, 50]), fed.shares()[1:, [0, 2]], together.memory["gap"][1:, 0, [0, 2]],
+        together.memory["gap"][1:, 0, [0, 2]].mean(1), fed.shares()[1:, [0, 2]],
+    )  # fmt: skip
+    np.testing.assert_allclose(together.memory["weights"][1, 0, [0, 2]], first[0])
 
 
 def test_impossible_hyper_parameters_are_refused():

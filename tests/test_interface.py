@@ -1,14 +1,16 @@
 """What other papers ask of a federation, each in its own terms and on one screen: no method needs a special case."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from test_engine import federation
+from test_federation import QFFL
 
 from fairfl_lite.clients import Local
 from fairfl_lite.data import Partition, Table
-from fairfl_lite.federation import Federation, State
+from fairfl_lite.engines import Plain, mean_loss
+from fairfl_lite.federation import Federation, Method, State
 from fairfl_lite.methods import FedAvg
 
 
@@ -25,35 +27,56 @@ def toy(**options):
     return Federation.of(table(), rows, (0, 1), Local("sgd", 0.1, 0, 2, 10), validation=0.25, **options)
 
 
-@dataclass(frozen=True)
-class QFedAvg:
-    """Loss-weighted steps; q = 0 is the plain mean of the clients' models."""
-
-    q: float
-    name: str = "q-fedavg"
-
-    def start(self, fed):
-        return State(fed.start())
-
-    def round(self, fed, state, t):
-        loss, L = fed.losses(state.params)[..., None] + 1e-10, 1 / fed.local.lr
-        g = L * (state.params[:, None] - fed.train(state.params, t))
-        h = self.q * loss ** (self.q - 1) * (g**2).sum(-1, keepdims=True) + L * loss**self.q
-        return State((state.params - (loss**self.q * g).sum(1) / h.sum(1)).astype(np.float32))
-
-
-def test_q_fedavg_with_q_zero_is_the_plain_mean():
+def test_q_ffl_with_q_zero_is_the_plain_mean():
     fed = toy()
     expected = fed.train(fed.start(), 1).mean(1)
-    np.testing.assert_allclose(fed.run(QFedAvg(0.0), 1).state.params, expected, atol=1e-6)
+    np.testing.assert_allclose(fed.run(QFFL(0.0), 1).answer, expected, atol=1e-6)
+
+
+@dataclass(frozen=True)
+class Ditto(Method):
+    """Ditto's shape: a personal model for each client, drawn toward the server's; they are what it answers."""
+
+    pull: float
+    name: str = "ditto"
+
+    def start(self, fed):
+        return State(fed.start(), {"own": np.repeat(fed.start()[:, None], fed.clients, axis=1)})
+
+    def round(self, fed, state, t):
+        near = replace(fed.local, prox=self.pull)
+        own = fed.train(state["own"], t, local=near, toward=state.params)
+        return State(fed.average(fed.train(state.params, t), fed.sizes()), {"own": own})
+
+    def answer(self, state):
+        return state["own"]
+
+
+def test_personal_models_are_what_ditto_answers():
+    fed = toy()
+    alone, near = fed.run(Ditto(0.0), 3), fed.run(Ditto(5.0), 3)
+    expected = np.repeat(fed.start()[:, None], 4, axis=1)
+    for t in (1, 2, 3):
+        expected = fed.train(expected, t)
+    np.testing.assert_array_equal(alone.answer, expected)  # without a pull: everybody for itself
+    away = [np.abs(h.answer - h.state.params[:, None]).mean() for h in (alone, near)]
+    assert away[1] < 0.7 * away[0]
+    np.testing.assert_array_equal(near.counts["test"][:, -1], fed.report(near.answer, "test"))
 
 
 def test_gradients_of_loss_and_of_bias_make_a_common_descent_direction():
     """EFFL's shape: a direction that lowers every client's loss, from their gradients alone."""
     fed = toy()
-    params, sizes = fed.start(), fed.sizes
-    mean = fed.shards["train"].weighted(np.ones((*sizes.shape, 2, 2)) / sizes[..., None, None])
-    g = fed.gradients(params, on=mean)
+    params = fed.start()
+
+    def both(logits, y, a):  # the loss, and a smooth gap between the groups' rates among the positive rows
+        rate = torch.sigmoid(logits)
+        return torch.stack([mean_loss(logits, y, a), rate[(a == 0) & (y == 1)].mean() - rate[(a == 1) & (y == 1)].mean()])
+
+    (loss, gap), (g, slope) = (np.moveaxis(found, 2, 0) for found in fed.gradient(params, both))
+    np.testing.assert_allclose(loss, fed.losses(params), rtol=1e-5)
+    moved, _ = fed.gradient((params[:, None] - 0.01 * np.sign(gap)[..., None] * slope).astype(np.float32), both)
+    assert (np.abs(moved[..., 1]) < np.abs(gap)).all()
     for run in range(2):
         weights = np.full(4, 0.25)
         for _ in range(500):  # Frank-Wolfe on the Gram matrix: the shortest convex combination
@@ -81,6 +104,7 @@ class Masked:
 
     side: int = 4
     filters: int = 3
+    classes: int = 2
 
     @property
     def size(self):
@@ -101,8 +125,8 @@ class Masked:
 def test_convolutional_supermasks_and_personal_models_go_through_the_same_calls():
     rows = table(n=120, d=16)
     fed = Federation.of(rows, Partition.dirichlet(50.0, 3), (0,), Local("sgd", 0.1, 0, 1, 8), model=Masked())
-    assert fed.engine == "reference"
+    assert isinstance(fed._engine, Plain)
     personal = fed.train(fed.train(fed.start(), 1), 2)  # [run, client, P] in, [run, client, P] out
     assert personal.shape == (1, 3, 27) and np.abs(personal - fed.start()[:, None]).max() > 1e-3
-    assert fed.report(personal).sum() == fed.sizes.sum()
+    assert fed.report(personal).sum() == fed.sizes().sum()
     assert fed.run(FedAvg(), 2).counts["test"].shape == (1, 2, 3, 2, 2, 2)

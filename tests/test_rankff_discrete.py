@@ -13,13 +13,15 @@ from hypothesis.extra.numpy import arrays
 
 from fairfl_lite import data, rankings
 from fairfl_lite.data import Images
+from fairfl_lite.data.rotation import rotate
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.experiments.rankff import model_sets
 from fairfl_lite.experiments.rankff import tables as rankff
 from fairfl_lite.experiments.rankff.model_sets import ModelSet
-from fairfl_lite.federation import vision
+from fairfl_lite.federation import deal
 from fairfl_lite.methods.rankff import Chosen, discrete, literal, nearest
 from fairfl_lite.models import CNN
+from fairfl_lite.streams import stream
 
 SIZES = st.tuples(st.integers(1, 5), st.integers(1, 9))
 TIED = SIZES.flatmap(lambda shape: arrays(float, shape, elements=st.integers(-2, 2).map(float)))
@@ -183,7 +185,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Images:
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows by one with each network that is trained; where its last number is -1, training is stopped from outside."""
     done: list[int] = []
-    fit = vision.fit
+    fit = model_sets.fit
 
     def counted(*given, **settings):
         if done and done[-1] == -1:
@@ -191,7 +193,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         done.append(len(done))
         return fit(*given, **settings)
 
-    monkeypatch.setattr(vision, "fit", counted)
+    monkeypatch.setattr(model_sets, "fit", counted)
     return done
 
 
@@ -221,19 +223,25 @@ def test_a_hundred_models_four_degrees_apart_are_ninety():
 
 
 def test_each_model_is_trained_on_images_turned_by_its_angle(tiny, monkeypatch):
-    seen = {}
+    """Two epochs each; under "random" every image by an angle of its own, drawn anew, before the order of the epoch is."""
+    seen, two = [], replace(SMALL, count=2, epochs=2)
 
-    def look(network, x, y, theta, pixels, rng, **settings):
-        seen[len(seen)] = (x, settings["within"])
+    def look(network, theta, epochs, y, read, local, *, lr):
+        seen.append(list(epochs))
+        assert (local.epochs, local.batch, local.momentum, local.schedule, local.lr) == (2, 8, 0.9, "cosine", lr)
         return theta
 
-    monkeypatch.setattr(vision, "fit", look)
-    whole(replace(SMALL, count=2))
-    whole(replace(SMALL, count=2, reading="random"))
+    monkeypatch.setattr(model_sets, "fit", look)
+    whole(two)
+    whole(replace(two, reading="random"))
     upright = torch.as_tensor(tiny.x[:24])
-    assert torch.equal(seen[0][0], upright) and torch.equal(seen[1][0], torch.rot90(upright, 1, (2, 3)))
-    assert torch.equal(seen[2][0], upright) and torch.equal(seen[3][0], upright)
-    assert [within for _, within in seen.values()] == [0, 0, 0, 90]
+    for turned, angle, within in zip(seen, (0, 90, 0, 0), (0, 0, 0, 90), strict=True):
+        rng = stream(0, "model set order")
+        assert len(turned) == 2
+        for images, order in turned:
+            here = rotate(upright, rng.uniform(-within, within, 24)) if within else torch.rot90(upright, angle // 90, (2, 3))
+            assert torch.equal(images, here) and np.array_equal(order, rng.permutation(24))
+    assert not torch.equal(seen[3][0][0], seen[3][1][0])
 
 
 def test_a_second_call_trains_nothing(tiny, trained):
@@ -344,7 +352,7 @@ def test_losses_are_those_of_each_test_image_and_are_kept(tiny, monkeypatch):
     logits = torch.stack([SMALL.network.forward(torch.as_tensor(m), x.float() / 255) for m in models])
     by_hand = -torch.log_softmax(logits, 2).gather(2, y.expand(5, 8)[..., None])[..., 0]
     assert losses.shape == (5, 8) and np.allclose(losses, by_hand.detach(), atol=1e-5)
-    monkeypatch.setattr(vision, "image_losses", None)
+    monkeypatch.setattr(model_sets, "losses_of", None)
     assert np.array_equal(SMALL.losses(90, slice(2, 10), workers=1, quiet=True), losses)
 
 
@@ -357,7 +365,7 @@ def test_losses_of_sets_with_other_angles_are_not_confused(tiny):
 def test_utilities_are_one_minus_the_mean_loss_of_an_agents_own_images(tiny):
     """Two agents with 4 of the first 8 test images each; with all 8 counted, nobody's image is another's."""
     u = rankff.utilities(SMALL, (0, 90), 3, 4, 8, workers=1, quiet=True)
-    dealt = vision.deal(3, "test", 0, 8, 2, 4)
+    dealt = deal(3, "test", 0, 8, 2, 4)
     assert sorted(np.concatenate(dealt)) == list(range(8))
     for agent, angle in enumerate((0, 90)):
         losses = SMALL.losses(angle, slice(0, 8), workers=1, quiet=True)

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, Protocol, get_args
+from weakref import WeakKeyDictionary
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.neighbors import NearestNeighbors
-from threadpoolctl import threadpool_limits
 
-from fairfl_lite.data.shards import Shards
+from fairfl_lite.data.shards import Examples, Shards
 from fairfl_lite.errors import FairFLError
 
 Kind = Literal["none", "local", "global", "fairbalance"]
+
+
+class Asked(Protocol):
+    """What debiasing asks of a federation."""
+
+    @property
+    def clients(self) -> int: ...
+
+    @property
+    def shards(self) -> Mapping[str, Shards]: ...
+
+    def rng(self, purpose: str, t: int = 0) -> list[np.random.Generator]: ...
+
+    def sum(self, messages: np.ndarray) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -35,26 +48,39 @@ class Debias:
         if not 0 <= self.share <= 1:
             raise FairFLError(f"The share of debiasing clients must be between 0 and 1, not {self.share}.")
 
-    def choices(self, fed: Any) -> np.ndarray:
+    def choices(self, fed: Asked) -> np.ndarray:
         """What each client does, [run, client]."""
         place = np.stack([rng.permutation(fed.clients) for rng in fed.rng("debias")])
         return np.where(place < round(self.share * fed.clients), self.kind, self.rest)
 
-    def rows(self, fed: Any, who: np.ndarray | None = None) -> Shards:
-        """The rows that the clients train on; `who` [run, client] are those whose counts make the global weights (all)."""
+    def rows(self, fed: Asked, who: np.ndarray | None = None) -> Shards:
+        """The rows that the clients train on; `who` [run, participant] are those whose counts make the global weights (all).
+
+        Those for all are made once for each federation. A client without rows has nothing to debias.
+        """
+        if who is not None:
+            return self._rows(fed, who)
+        made = _MADE.setdefault(fed, {})
+        if self not in made:
+            made[self] = self._rows(fed, None)
+        return made[self]
+
+    def _rows(self, fed: Asked, who: np.ndarray | None) -> Shards:
         choices, shards = self.choices(fed), fed.shards["train"]
-        reweighed = np.isin(choices, ("local", "global"))
-        if reweighed.any():
-            cells = shards.cells()
-            counted = cells if who is None else cells * who[..., None, None]
-            kinds = {"local": reweighing(cells), "global": reweighing(fed.sum(counted))[:, None]}
-            weights = np.ones(cells.shape)
+        if np.isin(choices, ("local", "global")).any():
+            census = shards.census()
+            counted = census if who is None else census * (who[..., None] == np.arange(fed.clients)).any(1)[..., None, None]
+            kinds = {"local": reweighing(census), "global": reweighing(fed.sum(counted))[:, None]}
+            weights = np.ones(census.shape)
             for kind, table in kinds.items():
                 weights = np.where((choices == kind)[..., None, None], table, weights)
             shards = shards.weighted(weights)
         if (choices == "fairbalance").any():
-            shards = fairbalance(fed, shards, choices == "fairbalance")
+            shards = fairbalance(fed, shards, (choices == "fairbalance") & (shards.sizes > 0))
         return shards
+
+
+_MADE: MutableMapping[Asked, dict[Debias, Shards]] = WeakKeyDictionary()
 
 
 def require_debias(value: object) -> None:
@@ -62,17 +88,17 @@ def require_debias(value: object) -> None:
         raise FairFLError(f"Name the local debiasing as Debias(...), for example Debias('local'), not {value!r}.")
 
 
-def reweighing(cells: np.ndarray) -> np.ndarray:
-    """Kamiran and Calders: P(a) P(y) / P(a, y) from counts [..., a, y]; 1 for an empty cell.
+def reweighing(census: np.ndarray) -> np.ndarray:
+    """Kamiran and Calders: P(a) P(y) / P(a, y) from counts [..., group, label]; 1 where there is nobody.
 
     Under these weights y does not depend on a. A client of one group has weights 1.
     """
-    n, by_a, by_y = cells.sum((-2, -1), keepdims=True), cells.sum(-1, keepdims=True), cells.sum(-2, keepdims=True)
-    full = cells > 0
-    return np.where(full, by_a * by_y / np.where(full, n * cells, 1), 1.0)
+    n, by_a, by_y = census.sum((-2, -1), keepdims=True), census.sum(-1, keepdims=True), census.sum(-2, keepdims=True)
+    full = census > 0
+    return np.where(full, by_a * by_y / np.where(full, n * census, 1), 1.0)
 
 
-def fairbalance(fed: Any, shards: Shards, who: np.ndarray) -> Shards:
+def fairbalance(fed: Asked, shards: Shards, who: np.ndarray) -> Shards:
     """Class balancing inside clusters, without the sensitive attribute (Yan, Kao and Ferrara, 2020), for clients in `who`.
 
     The client's rows are clustered by k-means; the quarter that fits its cluster least is left out; then the rarer label
@@ -81,6 +107,8 @@ def fairbalance(fed: Any, shards: Shards, who: np.ndarray) -> Shards:
     instead of to all rows, and where a feature has 50 values or fewer a made row takes the middle value of its neighbours
     instead of a mixture. The attribute `a` of a made row is that of the row it starts from; training never reads it.
     """
+    from threadpoolctl import threadpool_limits
+
     X, y, a, pieces, weights = [shards.X], [shards.y], [shards.a], [], []
     made_rows = len(shards.X)
     drawn = np.stack([rng.integers(2**31, size=fed.clients) for rng in fed.rng("fairbalance")])
@@ -102,12 +130,14 @@ def fairbalance(fed: Any, shards: Shards, who: np.ndarray) -> Shards:
         pieces.append(rows)
         weights.append(np.ones(len(rows), np.float32) if weight is None else weight)
     runs, clients = shards.sizes.shape
-    grown = Shards.of(np.concatenate(X), np.concatenate(y), np.concatenate(a),
-                      [pieces[r * clients : (r + 1) * clients] for r in range(runs)])  # fmt: skip
-    return replace(grown, weight=np.concatenate(weights))
+    grown = Examples(np.concatenate(X), np.concatenate(y), np.concatenate(a), shards.examples.classes, shards.examples.groups)
+    dealt = Shards.deal(grown, [pieces[r * clients : (r + 1) * clients] for r in range(runs)])
+    return replace(dealt, weight=np.concatenate(weights))
 
 
 def _balance(shards: Shards, rows: np.ndarray, few: np.ndarray, rng: np.random.Generator):
+    from sklearn.neighbors import NearestNeighbors
+
     X, y, a = shards.X[rows], shards.y[rows], shards.a[rows]
     label, fit = _clusters(X, rng)
     inside = fit >= np.quantile(fit, 0.25)
@@ -122,9 +152,7 @@ def _balance(shards: Shards, rows: np.ndarray, few: np.ndarray, rng: np.random.G
         near = NearestNeighbors(n_neighbors=min(6, len(members))).fit(X[members])
         base = rng.integers(len(rare), size=lacking)
         neighbours = members[near.kneighbors(X[rare], return_distance=False)[:, 1:]]
-        chosen = (
-            neighbours[base, rng.integers(neighbours.shape[1], size=lacking)] if neighbours.shape[1] else rare[base]
-        )
+        chosen = neighbours[base, rng.integers(neighbours.shape[1], size=lacking)] if neighbours.shape[1] else rare[base]
         between = X[rare[base]] + rng.random((lacking, 1), np.float32) * (X[chosen] - X[rare[base]])
         if neighbours.shape[1]:
             middle = np.sort(X[neighbours], axis=1)[:, (neighbours.shape[1] - 1) // 2]
@@ -136,6 +164,8 @@ def _balance(shards: Shards, rows: np.ndarray, few: np.ndarray, rng: np.random.G
 
 def _clusters(X: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Cluster of each row, and its silhouette to centres (b - a) / max(a, b); k from 2 to 9 by the best mean."""
+    from sklearn.cluster import KMeans
+
     best, result = -np.inf, (np.zeros(len(X), int), np.zeros(len(X)))
     sample = X if len(X) <= 2000 else X[rng.choice(len(X), 2000, replace=False)]
     for k in range(2, min(9, len(np.unique(sample, axis=0)) - 1) + 1):

@@ -60,8 +60,7 @@ ADULT = DataCard(
     harms=(
         "Nobody decides anything with this prediction. A gap between groups here mirrors unequal pay"
         " and unequal access to work; a smaller gap on paper changes neither.",
-        "Calling high income the favourable outcome suggests an allocation, such as credit, that was"
-        " never recorded in the data.",
+        "Calling high income the favourable outcome suggests an allocation, such as credit, that was never recorded in the data.",
         "Marital status and place in the household (Husband, Wife) give sex away, so leaving sex out"
         " of the features does not make a model blind to it.",
     ),
@@ -154,9 +153,7 @@ LAW_SCHOOL = DataCard(
         " part time, family income in five steps, sex, the tier of the school, race."
     ),
     label="y = 1: passed the bar exam, without which nobody may practise law.",
-    sensitive=(
-        "Race, two values in the file, a = 1 for White and 0 for Non-White. By option sex, two values, a = 1 for male."
-    ),
+    sensitive=("Race, two values in the file, a = 1 for White and 0 for Non-White. By option sex, two values, a = 1 for male."),
     licence="none stated by the source of the file",
     url="https://github.com/tailequy/fairness_dataset",
     citation=(
@@ -202,10 +199,7 @@ DUTCH = DataCard(
         " whether the address was another a year before, citizenship, country of birth, schooling, economic status,"
         " branch of work, marital status, all as codes of the census."
     ),
-    label=(
-        "y = 1: high-level occupation, 0: low-level. The occupations between them were left out by the makers of"
-        " the task."
-    ),
+    label=("y = 1: high-level occupation, 0: low-level. The occupations between them were left out by the makers of the task."),
     sensitive="Sex as registered, two values, a = 1 for male.",
     licence="none stated by the source of the file; the sample itself is given out by IPUMS on registration",
     url="https://github.com/tailequy/fairness_dataset",
@@ -250,9 +244,7 @@ ACSINCOME = DataCard(
         " householder, hours."
     ),
     label="y = 1: income above 50,000 dollars in the twelve months before the interview.",
-    sensitive=(
-        "Race as self-reported, a = 1 for White alone and 0 for all others. By option sex, a = 1 for male."
-    ),
+    sensitive=("Race as self-reported, a = 1 for White alone and 0 for all others. By option sex, a = 1 for male."),
     licence="public use file of the US Census Bureau; folktables itself is MIT",
     url="https://github.com/socialfoundations/folktables",
     citation="Ding, Hardt, Miller and Schmidt (2021), Retiring Adult, NeurIPS.",
@@ -265,8 +257,7 @@ ACSINCOME = DataCard(
         "percent White in Vermont, the highest": 96,
     },
     harms=(
-        "As with Adult, income is not a decision about a person. The gap measures society before it"
-        " measures a model.",
+        "As with Adult, income is not a decision about a person. The gap measures society before it measures a model.",
         "A model trained across states can serve the large ones and fail the small ones; the mean"
         " hides it, so look at each state.",
     ),
@@ -275,8 +266,7 @@ ACSINCOME = DataCard(
         " of the rows are above it, in New Jersey 49.",
         "White against everyone else joins groups whose incomes differ in both directions.",
         "The Bureau adds noise and swaps records to protect people. Survey weights are not used.",
-        "Occupation and place of birth are codes with hundreds of values; as numbers their order"
-        " means little.",
+        "Occupation and place of birth are codes with hundreds of values; as numbers their order means little.",
     ),
     decisions=(
         "The eight features that FairFed lists are used, so neither sex nor race.",

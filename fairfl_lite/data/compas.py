@@ -85,8 +85,7 @@ DATASET = Dataset(
     card=cards.COMPAS,
     build=build,
     obtain=(
-        f"go online and run `fairfl data fetch compas`, or download {PROPUBLICA} into a folder and set"
-        " FAIRFL_DATA to that folder"
+        f"go online and run `fairfl data fetch compas`, or download {PROPUBLICA} into a folder and set FAIRFL_DATA to that folder"
     ),
     files=(
         File(

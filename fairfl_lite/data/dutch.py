@@ -23,12 +23,10 @@ CATEGORICAL = (
 )  # fmt: skip
 
 # Rows of the file by group (0 female, 1 male) and label: what its page shows to readers without the file.
-CELLS = ((20_370, 9_903), (11_287, 18_860))
+CENSUS = ((20_370, 9_903), (11_287, 18_860))
 
 
-def build(
-    paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str = "sex", keep_sensitive: bool = True
-) -> Table:
+def build(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str = "sex", keep_sensitive: bool = True) -> Table:
     """Dutch census as a Table of 60,420 rows. y = 1: high-level occupation. a = 1: male.
 
     Features: the 11 columns of the file but the label, in their order, sex as male = 1. FAIR-FATE scales them to

@@ -19,12 +19,10 @@ FEATURES = [
 COLUMN = {"race": "race", "sex": "male"}
 
 # Rows of the file by group (0 Non-White, 1 White) and label: what its page shows to readers without the file.
-CELLS = ((916, 2_391), (1_377, 16_114))
+CENSUS = ((916, 2_391), (1_377, 16_114))
 
 
-def build(
-    paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str = "race", keep_sensitive: bool = True
-) -> Table:
+def build(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str = "race", keep_sensitive: bool = True) -> Table:
     """Law School as a Table of 20,798 rows. y = 1: passed the bar exam.
 
     a = 1: White against everyone else (sensitive="race"), or male ("sex").

@@ -1,4 +1,4 @@
-"""How rows are dealt to clients: cells, and for every cell the share each client gets of it."""
+"""How rows are dealt to clients: strata, and for every stratum the share each client gets of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ATTEMPTS = 10_000
 
 
 class Draw(NamedTuple):
-    """`proportions` [cell, client], each row adding up to 1, and how many draws were refused before it."""
+    """`proportions` [stratum, client], each row adding up to 1, and how many draws were refused before it."""
 
     proportions: NDArray[np.float64]
     redraws: int
@@ -26,12 +26,12 @@ class Draw(NamedTuple):
 class Partition:
     """A rule that deals the rows of any table to clients.
 
-    over : the factors whose combinations are the cells: "sensitive", "label" or a name in `table.columns`.
-        Without a factor all rows are one cell.
-    alpha : Dirichlet concentration of a cell's shares. Towards infinity every client gets the same share of
-        every cell, towards 0 each cell goes to one client. None: no shares are drawn; client c is cell c, or
-        every client gets the same share where there is one cell.
-    blocks : number of clients in each block. One block: every cell is dealt to all clients. Several: the
+    over : the factors whose combinations are the strata: "sensitive", "label" or a name in `table.columns`.
+        Without a factor all rows are one stratum.
+    alpha : Dirichlet concentration of a stratum's shares. Towards infinity every client gets the same share of
+        every stratum, towards 0 each stratum goes to one client. None: no shares are drawn; client c is stratum c, or
+        every client gets the same share where there is one stratum.
+    blocks : number of clients in each block. One block: every stratum is dealt to all clients. Several: the
         i-th value of the first factor is dealt to the clients of block i alone.
     """
 
@@ -51,7 +51,7 @@ class Partition:
     def dirichlet(cls, alpha: float, clients: int, over: str = "sensitive") -> "Partition":
         """p_a ~ Dir(alpha) over the clients for each sensitive value a (FairFed, section 6.1).
 
-        over="sensitive+label" draws one vector for each of the four (a, y) cells instead.
+        over="sensitive+label" draws one vector for each of the four (a, y) strata instead.
         """
         choose(over, ("sensitive", "sensitive+label"), "setting of over")
         return cls(tuple(over.split("+")), alpha, (clients,))
@@ -76,52 +76,48 @@ class Partition:
         """One client per value of `column`, in sorted order."""
         return cls((column,))
 
-    def cells(self, table: Table) -> tuple[NDArray[np.intp], list[tuple[Any, ...]]]:
-        """(cell id of every row [n], values of the factors for every cell), cells in sorted order."""
+    def strata(self, table: Table) -> tuple[NDArray[np.intp], list[tuple[Any, ...]]]:
+        """(stratum id of every row [n], values of the factors for every stratum), strata in sorted order."""
         if not self.over:
             return np.zeros(len(table), np.intp), [()]
-        codes, values = zip(
-            *(pd.factorize(self._factor(table, name), sort=True) for name in self.over), strict=True
-        )
+        codes, values = zip(*(pd.factorize(self._factor(table, name), sort=True) for name in self.over), strict=True)
         shape = tuple(len(found) for found in values)
-        present, cell = np.unique(np.ravel_multi_index(codes, shape), return_inverse=True)
+        present, stratum = np.unique(np.ravel_multi_index(codes, shape), return_inverse=True)
         places = zip(*np.unravel_index(present, shape), strict=True)
-        return cell, [tuple(v[i] for v, i in zip(values, place, strict=True)) for place in places]
+        return stratum, [tuple(v[i] for v, i in zip(values, place, strict=True)) for place in places]
 
     def names(self, table: Table) -> list[str]:
         """One name per client: the value of the column, or the client's number."""
         if not self.blocks:
-            return [str(values[0]) for values in self.cells(table)[1]]
+            return [str(values[0]) for values in self.strata(table)[1]]
         return [str(client) for client in range(sum(self.blocks))]
 
     def draw(self, table: Table, splits: Mapping[str, Rows], seed: int, minimum: int = 10) -> Draw:
-        """Shares of every cell, redrawn until each client has at least `minimum` training rows.
+        """Shares of every stratum, redrawn until each client has at least `minimum` training rows.
 
         FairFed states no minimum; with minimum=0 nothing is redrawn and a client can be empty. Redraws go on along the
         same random stream, so the result depends on `seed` and `minimum` alone, and they are counted.
         """
-        cell, values = self.cells(table)
-        return self._draw(table, cell[splits["train"]], values, seed, minimum)
+        stratum, values = self.strata(table)
+        return self._draw(table, stratum[splits["train"]], values, seed, minimum)
 
-    def clients(
-        self, table: Table, splits: Mapping[str, Rows], seed: int, minimum: int = 10
-    ) -> dict[str, list[Rows]]:
+    def clients(self, table: Table, splits: Mapping[str, Rows], seed: int, minimum: int = 10) -> dict[str, list[Rows]]:
         """For each split a list over clients of ascending row numbers; every row appears exactly once.
 
-        All splits are cut with the same shares (`draw`). Which rows of a cell go where is drawn on a stream
+        All splits are cut with the same shares (`draw`). Which rows of a stratum go where is drawn on a stream
         of each split's own, so a client's test rows do not change when a validation part is split off, unless
         the smaller training part forces a redraw.
         """
-        cell, values = self.cells(table)
-        proportions = self._draw(table, cell[splits["train"]], values, seed, minimum).proportions
+        stratum, values = self.strata(table)
+        proportions = self._draw(table, stratum[splits["train"]], values, seed, minimum).proportions
         dealt: dict[str, list[Rows]] = {}
         for split, rows in splits.items():
             shuffled = stream(seed, f"partition {split}").permutation(rows)
-            by_cell = shuffled[np.argsort(cell[shuffled], kind="stable")]
-            bounds = np.cumsum(np.bincount(cell[rows], minlength=len(values)))[:-1]
+            by_stratum = shuffled[np.argsort(stratum[shuffled], kind="stable")]
+            bounds = np.cumsum(np.bincount(stratum[rows], minlength=len(values)))[:-1]
             pieces = [
                 np.split(part, _cuts(shares, len(part))[1:-1])
-                for part, shares in zip(np.split(by_cell, bounds), proportions, strict=True)
+                for part, shares in zip(np.split(by_stratum, bounds), proportions, strict=True)
             ]
             dealt[split] = [np.sort(np.concatenate(client)) for client in zip(*pieces, strict=True)]
         return dealt
@@ -133,9 +129,7 @@ class Partition:
             return table.y
         return table.columns[choose(name, table.columns, f"column of dataset {table.name!r} named")]
 
-    def _draw(
-        self, table: Table, train: NDArray[np.intp], values: list[tuple[Any, ...]], seed: int, minimum: int
-    ) -> Draw:
+    def _draw(self, table: Table, train: NDArray[np.intp], values: list[tuple[Any, ...]], seed: int, minimum: int) -> Draw:
         sizes = np.bincount(train, minlength=len(values))
         rng = stream(seed, "partition")
         for redraws in range(1 if self.alpha is None else ATTEMPTS):

@@ -30,9 +30,7 @@ DATASETS: dict[str, Dataset] = {
 }
 
 
-def load(
-    name: str, *, encoding: str = "codes", sensitive: str | None = None, scaling: str = "standard", **options: Any
-) -> Table:
+def load(name: str, *, encoding: str = "codes", sensitive: str | None = None, scaling: str = "standard", **options: Any) -> Table:
     """The dataset as a Table; its files are fetched first when they are not on this machine.
 
     encoding : "codes" (categories as integers) or "onehot". sensitive : the attribute that becomes `a`, None

@@ -1,77 +1,248 @@
-"""Rows as they were dealt: who holds which rows of one shared table."""
+"""Rows as they were dealt: the examples that everybody shares, who holds which of them, and how a model reads them.
+
+What is wrong with data is refused here, at the door: NaN and infinite features, codes outside their range, rows that do not
+exist. Behind it every engine may trust what it reads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from fairfl_lite.errors import FairFLError, choose
 
-@dataclass(frozen=True)
-class Shards:
-    """Ragged rows of clients: client k of run r has rows index[start[r, k]:start[r, k + 1]] of the shared X, y, a."""
+STRIP = 1 << 16  # rows that are checked at a time, so that a check needs no copy of the data
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """The rows that all clients of all runs share.
+
+    X : float32 [n, d] or uint8 images [n, channels, side, side]. y : labels 0..classes-1. a : groups 0..groups-1.
+    classes, groups : how many there are; 0 counts them, as the largest code and one, at least two.
+    """
 
     X: np.ndarray
     y: np.ndarray
     a: np.ndarray
+    classes: int = 0
+    groups: int = 0
+
+    def __post_init__(self) -> None:
+        X = np.asarray(self.X)
+        if X.ndim < 2 or X.dtype.kind not in "fiub":
+            raise FairFLError(f"Examples need numbers [rows, features] or images, not {X.dtype} of shape {X.shape}.")
+        if X.dtype != np.uint8 or X.ndim == 2:
+            with np.errstate(over="ignore"):  # what single precision cannot hold becomes infinite, and is refused below
+                X = np.ascontiguousarray(X, np.float32)
+        object.__setattr__(self, "X", X)
+        for name, many in (("y", "classes"), ("a", "groups")):
+            codes, count = _codes(getattr(self, name), len(X), name, many, getattr(self, many))
+            object.__setattr__(self, name, codes)
+            object.__setattr__(self, many, count)
+        if X.dtype == np.float32:
+            _refuse_unless_finite(X)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+def _codes(values: Any, rows: int, name: str, many: str, count: int) -> tuple[np.ndarray, int]:
+    """Codes as the smallest signed integers that hold them, and how many there may be."""
+    codes = np.asarray(values)
+    what = "labels y" if name == "y" else "groups a"
+    if codes.shape != (rows,) or codes.dtype.kind not in "iubf":
+        raise FairFLError(
+            f"The {what} must be one whole number for each of {rows} rows, not {codes.dtype} of shape {codes.shape}."
+        )
+    if not rows:
+        return codes.astype(np.int8), max(count, 2)
+    if codes.dtype.kind == "f" and not np.isfinite(codes).all():
+        codes = np.where(np.isfinite(codes), codes, -1)
+    count = count or max(2, int(codes.max()) + 1)
+    if codes.min() < 0 or codes.max() >= count or (codes.dtype.kind == "f" and (codes != np.rint(codes)).any()):
+        row = int(((codes < 0) | (codes >= count) | (codes != np.rint(codes))).argmax())
+        said = np.asarray(values)[row]
+        raise FairFLError(f"The {what} must be whole numbers from 0 to {count - 1}, but row {row} has {said}: recode them.")
+    if count > 10_000:
+        raise FairFLError(f"There are {count} {many}: codes must count from 0 without gaps of thousands, so recode them.")
+    return codes.astype(np.int8 if count <= 127 else np.int16, copy=False), count
+
+
+def _refuse_unless_finite(X: np.ndarray) -> None:
+    for first in range(0, len(X), STRIP):
+        bad = ~np.isfinite(X[first : first + STRIP])
+        if bad.any():
+            row, *place = (int(i) for i in np.argwhere(bad)[0])
+            value, where = X[(first + row, *place)], ", ".join(map(str, place))
+            raise FairFLError(
+                f"Feature {where} of row {first + row} is {value}: replace or leave out what is not a finite number."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Shards:
+    """Ragged rows of clients: client k of run r has rows index[start[r, k]:start[r, k + 1]] of the shared examples.
+
+    weight : one for each place of `index`, or empty where all rows weigh alike.
+    """
+
+    examples: Examples
     index: np.ndarray
     start: np.ndarray
     weight: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
 
     @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray, a: np.ndarray, rows: Iterable[Sequence[np.ndarray]]) -> Shards:
+    def of(cls, X: np.ndarray, y: np.ndarray, a: np.ndarray, rows: Iterable[Sequence[np.ndarray]], *, classes: int = 0,
+           groups: int = 0) -> Shards:  # fmt: skip
         """From rows[run][client], arrays of row numbers; taken run by run, so that a generator keeps memory small."""
+        return cls.deal(Examples(X, y, a, classes, groups), rows)
+
+    @classmethod
+    def deal(cls, examples: Examples, rows: Iterable[Sequence[np.ndarray]]) -> Shards:
         sizes, pieces = [], [np.empty(0, np.int32)]
         for run in rows:
             sizes.append([len(client) for client in run])
             pieces += [np.asarray(client, np.int32) for client in run]
         size = np.array(sizes, np.int64).reshape(len(sizes), -1)
         ends = size.cumsum().reshape(size.shape)
-        return cls(X, y, a, np.concatenate(pieces), np.concatenate([ends[:, :1] - size[:, :1], ends], axis=1))
+        return cls(examples, np.concatenate(pieces), np.concatenate([ends[:, :1] - size[:, :1], ends], axis=1))
+
+    def __post_init__(self) -> None:
+        if self.index.size and not 0 <= self.index.min() <= self.index.max() < len(self.examples):
+            raise FairFLError(f"A client holds rows {self.index.min()} to {self.index.max()}: there are {len(self.examples)}.")
+        fine = all(np.isfinite(self.weight[first : first + STRIP]).all() for first in range(0, self.weight.size, STRIP))
+        if self.weight.size not in (0, self.index.size) or not fine:
+            raise FairFLError("Weights of rows must be finite numbers, one for each row that a client holds.")
 
     @property
+    def X(self) -> np.ndarray:
+        return self.examples.X
+
+    @property
+    def y(self) -> np.ndarray:
+        return self.examples.y
+
+    @property
+    def a(self) -> np.ndarray:
+        return self.examples.a
+
+    @cached_property
     def sizes(self) -> np.ndarray:
+        """Rows of each client, [run, client]."""
         return np.diff(self.start, axis=1)
 
     @property
+    def clients(self) -> int:
+        return self.start.shape[1] - 1
+
+    @property
     def nbytes(self) -> int:
-        return sum(getattr(self, name).nbytes for name in ("X", "y", "a", "index", "start", "weight"))
+        return sum(array.nbytes for array in (self.X, self.y, self.a, self.index, self.start, self.weight))
 
     def rows(self, run: int, client: int) -> np.ndarray:
         return self.index[self.start[run, client] : self.start[run, client + 1]]
 
     def head(self, most: int) -> Shards:
         """The first `most` rows of each client."""
-        kept = [[self.rows(r, k)[:most] for k in range(self.sizes.shape[1])] for r in range(len(self.start))]
-        return Shards.of(self.X, self.y, self.a, kept)
+        kept = [[self.rows(r, k)[:most] for k in range(self.clients)] for r in range(len(self.start))]
+        return Shards.deal(self.examples, kept)
 
-    def cells(self) -> np.ndarray:
-        """Row counts by group and label, [run, client, a, y]."""
-        out = np.zeros((*self.sizes.shape, 2, 2), np.int64)
+    def repeat(self, n: int) -> Shards:
+        """The same rows for n times as many runs."""
+        return replace(self, start=np.tile(self.start, (n, 1)))
+
+    def census(self) -> np.ndarray:
+        """Row counts by group and label, [run, client, group, label]."""
+        groups, classes = self.examples.groups, self.examples.classes
+        out = np.zeros((*self.sizes.shape, groups, classes), np.int64)
         for r, k in np.ndindex(*self.sizes.shape):
             rows = self.rows(r, k)
-            out[r, k] = np.bincount(2 * self.a[rows] + self.y[rows], minlength=4).reshape(2, 2)
+            codes = self.a[rows].astype(np.intp)
+            codes *= classes
+            codes += self.y[rows]
+            out[r, k] = np.bincount(codes, minlength=groups * classes).reshape(groups, classes)
         return out
 
-    def weighted(self, cells: np.ndarray) -> Shards:
-        """The same rows, each weighing what its client gives to its (group, label): cells [run, client, a, y]."""
+    def weighted(self, by: np.ndarray) -> Shards:
+        """The same rows, each weighing what its client gives to its (group, label): by [run, client, group, label]."""
         weight = np.empty(self.index.size, np.float32)
         for r, k in np.ndindex(*self.sizes.shape):
             rows = self.rows(r, k)
-            weight[self.start[r, k] : self.start[r, k + 1]] = cells[r, k][self.a[rows], self.y[rows]]
+            weight[self.start[r, k] : self.start[r, k + 1]] = by[r, k][self.a[rows], self.y[rows]]
         return replace(self, weight=weight)
 
 
-def standardisation(shards: Shards) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and 1/sd of each run's rows, [run, d] float32 (scale 1 where a feature is constant)."""
-    shift, scale = np.empty((len(shards.start), shards.X.shape[1])), np.ones((len(shards.start), shards.X.shape[1]))
-    for r, start in enumerate(shards.start):
-        rows = shards.index[start[0] : start[-1]]
-        for j, column in enumerate(shards.X.T):  # a column at a time: no copy of the run's rows in double precision
-            values = column[rows].astype(np.float64)
-            sd = values.std()
-            shift[r, j] = values.mean()
-            if sd > 1e-6:
-                scale[r, j] = 1 / sd
-    return shift.astype(np.float32), scale.astype(np.float32)
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """How a model reads a row of a table: (x - shift) * scale, with a run's own shift and scale [run, d]."""
+
+    shift: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def of(cls, shards: Shards) -> Standard:
+        """Mean and 1/sd of each run's rows, float32 (scale 1 where a feature is constant)."""
+        shift, scale = np.empty((len(shards.start), shards.X.shape[1])), np.ones((len(shards.start), shards.X.shape[1]))
+        for r, start in enumerate(shards.start):
+            rows = shards.index[start[0] : start[-1]]
+            for j, column in enumerate(shards.X.T):  # a column at a time: no copy of the run's rows in double precision
+                values = column[rows].astype(np.float64)
+                sd = values.std()
+                shift[r, j] = values.mean()
+                if sd > 1e-6:
+                    scale[r, j] = 1 / sd
+        return cls(shift.astype(np.float32), scale.astype(np.float32))
+
+    @classmethod
+    def plain(cls, runs: int, features: int) -> Standard:
+        """Rows as they are."""
+        return cls(np.zeros((runs, features), np.float32), np.ones((runs, features), np.float32))
+
+    @cached_property
+    def alike(self) -> np.ndarray:
+        """For each run the first one that reads rows as it does, [run]."""
+        both = np.ascontiguousarray(np.concatenate([self.shift, self.scale], axis=1))
+        _, first, which = np.unique(
+            both.view(f"V{both.shape[1] * both.itemsize}").ravel(), return_index=True, return_inverse=True
+        )
+        return first[which]
+
+    def repeat(self, n: int) -> Standard:
+        return Standard(np.tile(self.shift, (n, 1)), np.tile(self.scale, (n, 1)))
+
+    def __call__(self, X: Any, run: int) -> Any:
+        """Rows of one run, numpy's or torch's."""
+        shift, scale = self.shift[run], self.scale[run]
+        if not isinstance(X, np.ndarray):
+            shift, scale = X.new_tensor(shift), X.new_tensor(scale)
+        return (X - shift) * scale
+
+
+PIXELS = {"mnist": ((0.0,), (1.0,)), "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))}
+"""What is taken off each channel, and what it is divided by, after pixels were brought to 0..1."""
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """How a network reads uint8 images: (x / 255 - shift) / scale by channel, alike in every run."""
+
+    shift: tuple[float, ...] = (0.0,)
+    scale: tuple[float, ...] = (1.0,)
+
+    @classmethod
+    def of(cls, name: str) -> Pixels:
+        return cls(*PIXELS[choose(name, PIXELS, "dataset of images named")])
+
+    def repeat(self, n: int) -> Pixels:
+        return self
+
+    def __call__(self, X: Any, run: int = 0) -> Any:
+        import torch
+
+        shift, scale = (torch.tensor(v).view(1, -1, 1, 1) for v in (self.shift, self.scale))
+        return (torch.as_tensor(X).float() / 255 - shift) / scale

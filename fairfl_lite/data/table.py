@@ -71,9 +71,7 @@ class Table:
         return {name: np.sort(rows) for name, rows in parts.items()}
 
 
-def encode(
-    frame: pd.DataFrame, categorical: Collection[str], encoding: str
-) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+def encode(frame: pd.DataFrame, categorical: Collection[str], encoding: str) -> tuple[NDArray[np.float32], tuple[str, ...]]:
     """(X [n, d], feature names) of the columns of `frame`, in their order, not yet scaled.
 
     "codes": a categorical column becomes the position of its value among the sorted values.

@@ -53,9 +53,7 @@ def build(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str 
     return _table(DATASET, frame, features.fillna(features.mean()), options)
 
 
-def generate(
-    paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str = "gender", seed: int = 0
-) -> Table:
+def generate(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str = "gender", seed: int = 0) -> Table:
     """The stand-in: clients, genders and stress counts of FairFed's Table 8, features made up.
 
     The table prints margins only. Inside each client gender and stress are made independent: the number of
@@ -77,9 +75,7 @@ def generate(
     return _table(STAND_IN, frame, features, {"encoding": encoding, "sensitive": sensitive, "seed": seed})
 
 
-def _table(
-    dataset: Dataset, frame: pd.DataFrame, features: pd.DataFrame, options: Mapping[str, Any]
-) -> Table:
+def _table(dataset: Dataset, frame: pd.DataFrame, features: pd.DataFrame, options: Mapping[str, Any]) -> Table:
     choose(options["sensitive"], ("gender",), f"sensitive attribute of dataset {dataset.name!r} named")
     return Table(
         name=dataset.name,

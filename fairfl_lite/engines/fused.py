@@ -8,18 +8,27 @@ from its own 64-bit key, so the number of threads changes nothing in the result.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 import numba
 import numpy as np
+import torch
 from numba import get_num_threads, njit, prange
 
+from fairfl_lite.clients.local import Local
+from fairfl_lite.data.shards import Standard
+from fairfl_lite.engines import order as row_order
 from fairfl_lite.engines import simd
+from fairfl_lite.engines.base import Of, Work
+from fairfl_lite.engines.order import shuffle
+from fairfl_lite.engines.plain import gathered, pushed
 from fairfl_lite.engines.simd import LANES, add, fma, load, mul, positive, sigmoid, splat, store, sub, tanh, total
+from fairfl_lite.models import Dense
 from fairfl_lite.store import cache_folder
 
-# Numba keeps compiled code by the age of this file alone, and would miss a change in simd.py.
-_made_of = b"".join(Path(file).read_bytes() for file in (__file__, simd.__file__))
+# Numba keeps compiled code by the age of this file alone, and would miss a change in what it is made of.
+_made_of = b"".join(Path(file).read_bytes() for file in (__file__, simd.__file__, row_order.__file__))
 numba.config.CACHE_DIR = str(cache_folder() / "numba" / hashlib.sha256(_made_of).hexdigest()[:16])  # type: ignore[attr-defined]
 
 STRIP, TILE = 20, 5  # rows in flight, and rows that share a register tile, when models are trained side by side
@@ -27,26 +36,6 @@ FAST = {"reassoc", "contract", "arcp", "nsz"}
 _ONE, _ZERO, _EPS = np.float32(1), np.float32(0), np.float32(1e-8)
 _BETA1, _BETA2 = np.float32(0.9), np.float32(0.999)
 _REST1, _REST2 = np.float32(1 - 0.9), np.float32(1 - 0.999)  # in double first: 1 - float32(0.999) is off by 5e-5
-_GOLDEN, _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
-
-
-@njit(inline="always")
-def _mix(z):
-    """Splitmix64's finaliser."""
-    z = (z ^ (z >> _S30)) * _MIX1
-    z = (z ^ (z >> _S27)) * _MIX2
-    return z ^ (z >> _S31)
-
-
-@njit
-def shuffle(rows, key):
-    """Fisher-Yates in place, drawing from splitmix64 started at `key`; returns the generator's next state."""
-    for i in range(rows.size - 1, 0, -1):
-        key += _GOLDEN
-        j = np.int64(((_mix(key) >> _S32) * np.uint64(i + 1)) >> _S32)
-        rows[i], rows[j] = rows[j], rows[i]
-    return key
 
 
 @njit(inline="always")
@@ -61,7 +50,8 @@ def _scratch(d, hidden):
 
 @njit(fastmath=FAST)
 def _gather(X, y, weight, index, order, first, count, shift, scale, lanes, rows, sign, share):
-    """Standardise `count` rows into the strip, as [feature, lane] and as [lane, feature]; spare lanes weigh 0."""
+    """Standardise `count` rows into the strip, as [feature, lane] and as [lane, feature]; spare lanes are empty and weigh 0,
+    so that nothing of the rows before is left in them."""
     for lane in range(count):
         position = order[first + lane]
         row = index[position]
@@ -73,6 +63,9 @@ def _gather(X, y, weight, index, order, first, count, shift, scale, lanes, rows,
         share[lane] = weight[position] if weight.size else _ONE
     for lane in range(count, LANES):
         share[lane] = _ZERO
+        for j in range(shift.size):
+            rows[lane, j] = _ZERO
+            lanes[j, lane] = _ZERO
 
 
 @njit(fastmath=FAST)
@@ -95,13 +88,13 @@ def residual(z, sign, share):
 
 
 @njit(fastmath=FAST)
-def _backward(theta, hidden, d, lanes, rows, layer, sign, share, tail, gradient):
-    """Add the strip's gradient of sum_i share_i * logloss_i to `gradient`."""
+def _backward(theta, hidden, d, lanes, rows, layer, sign, share, tail, gradient, given=False):
+    """Add the strip's gradient of sum_i share_i * logloss_i to `gradient`; if `given`, that of sum_i share_i * logit_i."""
     if hidden == 0:
         z = splat(theta[d])
         for j in range(d):
             z = fma(load(lanes, j * LANES), theta[j], z)
-        r = residual(z, load(sign, 0), load(share, 0))
+        r = load(share, 0) if given else residual(z, load(sign, 0), load(share, 0))
         gradient[d] += total(r)
         store(layer, 0, r)
         _outer(rows, layer, 0, tail, d, gradient, 0)
@@ -115,7 +108,7 @@ def _backward(theta, hidden, d, lanes, rows, layer, sign, share, tail, gradient)
         h = tanh(h)
         store(layer, u * LANES, h)
         z = fma(h, theta[v + u], z)
-    r = residual(z, load(sign, 0), load(share, 0))
+    r = load(share, 0) if given else residual(z, load(sign, 0), load(share, 0))
     gradient[v + hidden] += total(r)
     for u in range(hidden):
         h = load(layer, u * LANES)
@@ -127,7 +120,8 @@ def _backward(theta, hidden, d, lanes, rows, layer, sign, share, tail, gradient)
 
 
 @njit(fastmath=FAST)
-def _local(X, y, weight, index, start, stop, theta, shift, scale, hidden, adam, lr, decay, epochs, batch, key):
+def _local(X, y, weight, index, start, stop, theta, shift, scale, hidden, adam, lr, decay, epochs, batch, key,
+           momentum, prox, cosine, toward):  # fmt: skip
     """Train one replica in place: `epochs` passes in a fresh random order, minibatches of `batch` rows (0: all)."""
     n, d = stop - start, shift.size
     if n == 0:
@@ -137,6 +131,7 @@ def _local(X, y, weight, index, start, stop, theta, shift, scale, hidden, adam, 
     lanes, rows, layer, sign, share, tail = _scratch(d, hidden)
     gradient, m, v = np.empty_like(theta), np.zeros_like(theta), np.zeros_like(theta)
     power1, power2 = 1.0, 1.0
+    steps, taken, rate = epochs * ((n + size - 1) // size), 0, lr
     for _ in range(epochs):
         if size < n:
             key = shuffle(order, key)
@@ -148,30 +143,40 @@ def _local(X, y, weight, index, start, stop, theta, shift, scale, hidden, adam, 
                 _gather(X, y, weight, index, order, begin, count, shift, scale, lanes, rows, sign, share)
                 _backward(theta, hidden, d, lanes, rows, layer, sign, share, tail, gradient)
             inverse = np.float32(1.0 / (last - first))
+            if cosine:
+                rate = np.float32(lr * 0.5 * (1 + np.cos(np.pi * taken / steps)))
+                taken += 1
+            if prox > 0:
+                for p in range(theta.size):
+                    gradient[p] += np.float32(last - first) * prox * (theta[p] - toward[p])
             if adam:
                 power1 *= 0.9
                 power2 *= 0.999
-                step, root = np.float32(lr / (1 - power1)), np.float32(1 / np.sqrt(1 - power2))
+                step, root = np.float32(rate / (1 - power1)), np.float32(1 / np.sqrt(1 - power2))
                 for p in range(theta.size):
                     g = gradient[p] * inverse + decay * theta[p]
                     m[p] = _BETA1 * m[p] + _REST1 * g
                     v[p] = _BETA2 * v[p] + _REST2 * g * g
                     theta[p] -= step * m[p] / (np.sqrt(v[p]) * root + _EPS)
+            elif momentum > 0:
+                for p in range(theta.size):
+                    m[p] = momentum * m[p] + gradient[p] * inverse + decay * theta[p]
+                    theta[p] -= rate * m[p]
             else:
                 for p in range(theta.size):
-                    theta[p] -= lr * (gradient[p] * inverse + decay * theta[p])
+                    theta[p] -= rate * (gradient[p] * inverse + decay * theta[p])
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
-def _train(
-    X, y, weight, index, start, stop, theta, run, shift, scale, hidden, adam, lr, decay, epochs, batch, key, lots
-):
+def _train(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, adam, lr, decay, epochs, batch, key,
+           momentum, prox, cosine, toward, lots):  # fmt: skip
     for lot in prange(lots.shape[0]):
         for place in range(lots.shape[1]):
             r = lots[lot, place]
             if r >= 0:
                 _local(X, y, weight, index, start[r], stop[r], theta[r], shift[run[r]], scale[run[r]],
-                       hidden, adam, lr[run[r]], decay, epochs, batch, key[r])  # fmt: skip
+                       hidden, adam, lr[r], decay, epochs, batch, key[r], momentum, prox, cosine,
+                       toward[r if prox > 0 else 0])  # fmt: skip
 
 
 @njit(inline="always")
@@ -246,11 +251,12 @@ def _side_by_side(theta, hidden, d, rows, x, sign, share, layer, gradient):
 
 
 @njit(fastmath=FAST)
-def _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, lr, decay, epochs, batch, key, block):
+def _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, lr, decay, epochs, batch, key,
+             momentum, prox, cosine, toward, like, block):  # fmt: skip
     """Train up to sixteen replicas in place by SGD, each in its own lane with its own rows, order and end.
 
     Lanes never meet, so a replica's result does not depend on its company. Replicas that differ only in their parameters
-    share rows and order, which are then read once for all of them.
+    share rows and order, which are then read once for all of them; like[r] is equal where runs read rows alike.
     """
     d, members = shift.shape[1], block.size
     first = block[0]
@@ -258,22 +264,29 @@ def _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden,
     for lane in range(1, members):
         r = block[lane]
         alike &= (start[r] == start[first]) & (stop[r] == stop[first]) & (key[r] == key[first])
+        alike &= like[run[r]] == like[run[first]]
     longest = np.int64(0)
     for lane in range(members):
         longest = max(longest, stop[block[lane]] - start[block[lane]])
     wide = np.zeros((theta.shape[1], LANES), np.float32)
+    speed, anchor = np.zeros_like(wide), np.zeros_like(wide)
     order = np.empty((1 if alike else members, longest), np.int64)
     size, seen, epoch = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
     count, state = np.zeros(LANES, np.int64), np.zeros(LANES, np.uint64)
-    rate, inverse = np.zeros(LANES, np.float32), np.zeros(LANES, np.float32)
+    rate, inverse, pull = np.zeros(LANES, np.float32), np.zeros(LANES, np.float32), np.zeros(LANES, np.float32)
+    taken, steps = 0, np.ones(LANES, np.int64)
     for lane in range(members):
         r = block[lane]
         wide[:, lane] = theta[r]
+        if prox > 0:
+            anchor[:, lane] = toward[r]
         n = stop[r] - start[r]
         size[lane] = n if batch == 0 else min(batch, n)
         state[lane] = key[r]
         if n == 0:
             epoch[lane] = epochs
+        else:
+            steps[lane] = epochs * ((n + size[lane] - 1) // size[lane])
         if lane < order.shape[0]:
             order[lane, :n] = np.arange(start[r], stop[r])
             if 0 < size[lane] < n and epochs > 0:
@@ -287,7 +300,10 @@ def _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden,
             r = block[lane]
             going = epoch[lane] < epochs
             count[lane] = min(size[lane], stop[r] - start[r] - seen[lane]) if going else 0
-            rate[lane] = lr[run[r]] if going else _ZERO
+            rate[lane] = lr[r] if going else _ZERO
+            if cosine and going:
+                rate[lane] = np.float32(lr[r] * 0.5 * (1 + np.cos(np.pi * taken / steps[lane])))
+            pull[lane] = prox * np.float32(count[lane])
             inverse[lane] = np.float32(1.0 / count[lane]) if going else _ZERO
             most = max(most, count[lane])
         if most == 0:
@@ -309,9 +325,21 @@ def _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden,
                               x, sign, share, i)  # fmt: skip
             _side_by_side(wide, hidden, d, padded, x, sign, share, layer, gradient)
         step, mean, shrink = load(rate, 0), load(inverse, 0), splat(decay)
-        for p in range(wide.shape[0]):
-            w = load(wide, p * LANES)
-            store(wide, p * LANES, sub(w, mul(step, fma(shrink, w, mul(load(gradient, p * LANES), mean)))))
+        taken += 1
+        if prox > 0:
+            for p in range(wide.shape[0]):
+                away = sub(load(wide, p * LANES), load(anchor, p * LANES))
+                store(gradient, p * LANES, fma(load(pull, 0), away, load(gradient, p * LANES)))
+        if momentum > 0:
+            for p in range(wide.shape[0]):
+                w = load(wide, p * LANES)
+                v = fma(splat(momentum), load(speed, p * LANES), fma(shrink, w, mul(load(gradient, p * LANES), mean)))
+                store(speed, p * LANES, v)
+                store(wide, p * LANES, sub(w, mul(step, v)))
+        else:
+            for p in range(wide.shape[0]):
+                w = load(wide, p * LANES)
+                store(wide, p * LANES, sub(w, mul(step, fma(shrink, w, mul(load(gradient, p * LANES), mean)))))
         for lane in range(members):
             r, n = block[lane], stop[block[lane]] - start[block[lane]]
             seen[lane] += count[lane]
@@ -326,17 +354,18 @@ def _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden,
 
 @njit(parallel=True, cache=True, fastmath=FAST)
 def _train_abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, lr, decay, epochs, batch, key,
-                   blocks, lots):  # fmt: skip
+                   momentum, prox, cosine, toward, like, blocks, lots):  # fmt: skip
     for lot in prange(lots.shape[0]):
         for place in range(lots.shape[1]):
             if lots[lot, place] >= 0:
                 block = blocks[lots[lot, place]]
                 _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, lr, decay, epochs, batch, key,
-                         block[block >= 0])  # fmt: skip
+                         momentum, prox, cosine, toward, like, block[block >= 0])  # fmt: skip
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
-def _gradients(X, y, weight, index, start, stop, theta, model, run, shift, scale, hidden, out, lots):
+def _pullback(X, y, index, start, stop, theta, model, run, shift, scale, hidden, slope, first, out, lots):
+    """out[r] += sum over the rows of replica r of slope * gradient of the row's logit; its slopes begin at first[r]."""
     d = shift.shape[1]
     for lot in prange(lots.shape[0]):
         lanes, rows, layer, sign, share, tail = _scratch(d, hidden)
@@ -345,9 +374,41 @@ def _gradients(X, y, weight, index, start, stop, theta, model, run, shift, scale
             if r >= 0:
                 order = np.arange(start[r], stop[r])
                 for begin in range(0, order.size, LANES):
-                    _gather(X, y, weight, index, order, begin, min(LANES, order.size - begin), shift[run[r]], scale[run[r]],
+                    count = min(LANES, order.size - begin)
+                    _gather(X, y, slope[:0], index, order, begin, count, shift[run[r]], scale[run[r]],
                             lanes, rows, sign, share)  # fmt: skip
-                    _backward(theta[model[r]], hidden, d, lanes, rows, layer, sign, share, tail, out[r])
+                    for lane in range(count):
+                        share[lane] = slope[first[r] + begin + lane]
+                    _backward(theta[model[r]], hidden, d, lanes, rows, layer, sign, share, tail, out[r], True)
+
+
+@njit(parallel=True, cache=True, fastmath=FAST)
+def _logits(X, index, start, stop, theta, model, run, shift, scale, hidden, first, out, lots):
+    """Logits of the rows of replica r, from out[first[r]] on."""
+    d, units = shift.shape[1], max(hidden, 1)
+    for lot in prange(lots.shape[0]):
+        lanes, logits = np.zeros((d, LANES), np.float32), np.empty(LANES, np.float32)
+        fold = np.empty((units, d + 1), np.float32)
+        for place in range(lots.shape[1]):
+            r = lots[lot, place]
+            if r < 0:
+                continue
+            _fold(theta[model[r]], shift[run[r]], scale[run[r]], hidden, d, fold)
+            outer = theta[model[r], d * units + units :]
+            for begin in range(start[r], stop[r], LANES):
+                count = min(LANES, stop[r] - begin)
+                for lane in range(count):
+                    for j in range(d):
+                        lanes[j, lane] = X[index[begin + lane], j]
+                z = splat(outer[hidden] if hidden else _ZERO)
+                for u in range(units):
+                    h = splat(fold[u, d])
+                    for j in range(d):
+                        h = fma(load(lanes, j * LANES), fold[u, j], h)
+                    z = fma(tanh(h), outer[u], z) if hidden else h
+                store(logits, 0, z)
+                for lane in range(count):
+                    out[first[r] + begin - start[r] + lane] = logits[lane]
 
 
 @njit(fastmath=FAST)
@@ -366,8 +427,13 @@ def _score(X, y, a, index, start, stop, theta, model, run, shift, scale, hidden,
     """A block is up to sixteen replicas over the same rows, which are read once for all of them."""
     d, units = shift.shape[1], max(hidden, 1)
     for lot in prange(lots.shape[0]):
-        lanes, logits, cell = np.zeros((d, LANES), np.float32), np.empty(LANES, np.float32), np.empty(4, np.int64)
-        rows, fold = np.empty(4, np.int64), np.empty((LANES, units, d + 1), np.float32)
+        lanes, logits, fold = (
+            np.zeros((d, LANES), np.float32),
+            np.empty(LANES, np.float32),
+            np.empty((LANES, units, d + 1), np.float32),
+        )
+        kinds = counts.shape[1] // 2  # of rows: a group and a label
+        lane_of, rows = np.empty(kinds, np.int64), np.empty(kinds, np.int64)
         for place in range(lots.shape[1]):
             if lots[lot, place] < 0:
                 continue
@@ -377,11 +443,11 @@ def _score(X, y, a, index, start, stop, theta, model, run, shift, scale, hidden,
                 _fold(theta[model[block[i]]], shift[run[block[i]]], scale[run[block[i]]], hidden, d, fold[i])
             for begin in range(start[block[0]], stop[block[0]], LANES):
                 count = min(LANES, stop[block[0]] - begin)
-                cell[:] = 0
+                lane_of[:] = 0
                 rows[:] = 0
                 for lane in range(count):
                     row = index[begin + lane]
-                    cell[a[row] * 2 + y[row]] |= np.int64(1) << lane
+                    lane_of[a[row] * 2 + y[row]] |= np.int64(1) << lane
                     rows[a[row] * 2 + y[row]] += 1
                     for j in range(d):
                         lanes[j, lane] = X[row, j]
@@ -394,8 +460,8 @@ def _score(X, y, a, index, start, stop, theta, model, run, shift, scale, hidden,
                         for j in range(d):
                             h = fma(load(lanes, j * LANES), fold[i, u, j], h)
                         z = fma(tanh(h), outer[u], z) if hidden else h
-                    for c in range(4):
-                        found = positive(z, cell[c])
+                    for c in range(kinds):
+                        found = positive(z, lane_of[c])
                         counts[r, 2 * c] += rows[c] - found
                         counts[r, 2 * c + 1] += found
                     if losses.size:
@@ -440,27 +506,6 @@ def lots(work: np.ndarray) -> np.ndarray:
     return table
 
 
-def train(X, y, weight, index, start, stop, theta, run, shift, scale, *, hidden, adam, lr, decay, epochs, batch, key):
-    """Local training of every replica, in place on theta [replica, P]. `lr` is per run, `key` per replica.
-
-    A network trained by SGD takes one lane of a vector, beside fifteen others; everything else has the lanes to itself,
-    for sixteen rows.
-    """
-    if start.size == 0:
-        return
-    lr, decay, work = lr.astype(np.float32), np.float32(decay), stop - start
-    if adam or not hidden:
-        _train(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, adam, lr, decay, epochs, batch, key,
-               lots(work))  # fmt: skip
-        return
-    twin, once = twins(start, stop, key, lr[run], theta)
-    blocks = packs(key[once], work[once], mix=True)
-    blocks = np.where(blocks < 0, -1, once[blocks])
-    _train_abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, lr, decay, epochs, batch, key, blocks,
-                   lots(work[blocks[:, 0]]))  # fmt: skip
-    theta[:] = theta[once[twin]]
-
-
 def twins(*parts):
     """Replicas that agree in every part do the same work: (place in `once` of each replica, the replicas to train)."""
     columns = [np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8) for part in parts]
@@ -469,21 +514,73 @@ def twins(*parts):
     return twin, once
 
 
-def gradients(X, y, weight, index, start, stop, theta, model, run, shift, scale, *, hidden):
-    """Sum over each replica's rows of weight * gradient of the log loss at theta[model]: [replica, P] float32."""
-    out = np.zeros((start.size, theta.shape[1]), np.float32)
-    if start.size:
-        _gradients(X, y, weight, index, start, stop, theta, model, run, shift, scale, hidden, out, lots(stop - start))
-    return out
+@dataclass(frozen=True)
+class Fused:
+    """The engine for logistic regression and one hidden layer on tables with two labels and any number of groups.
 
+    A network trained by SGD takes one lane of a vector, beside fifteen others; everything else has the lanes to itself,
+    for sixteen rows.
+    """
 
-def score(X, y, a, index, start, stop, theta, model, run, shift, scale, *, hidden, loss=False):
-    """Confusion counts [replica, a, y, yhat] of theta[model] on each replica's rows, and its summed log loss if asked."""
-    counts = np.zeros((start.size, 8), np.int64)
-    losses = np.zeros(start.size if loss else 0, np.float64)
-    if start.size:
-        blocks = packs(start * (index.size + 1) + stop - start, stop - start)
-        heads = blocks[:, 0]
-        _score(X, y, a, index, start, stop, theta, model, run, shift, scale, hidden, counts, losses, blocks,
-               lots((stop - start)[heads] * (blocks >= 0).sum(1)))  # fmt: skip
-    return counts.reshape(-1, 2, 2, 2), losses
+    model: Dense
+
+    def train(self, work: Work, theta: np.ndarray, local: Local, lr: np.ndarray, key: np.ndarray,
+              toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
+        if not len(theta):
+            return theta
+        rows, inputs, rate = work.rows, work.inputs, lr.astype(np.float32)
+        assert isinstance(inputs, Standard)
+        prox, momentum = np.float32(local.prox), np.float32(local.momentum)
+        anchor = (theta.copy() if toward is None else np.ascontiguousarray(toward, np.float32)) if local.prox else theta[:1]
+        data = (work.examples.X, work.examples.y, work.weight, work.index, work.start, work.stop, theta, work.run,
+                inputs.shift, inputs.scale, self.model.hidden)  # fmt: skip
+        how = (rate, np.float32(local.decay), local.epochs, local.batch, key, momentum, prox, local.schedule == "cosine", anchor)
+        if local.optimizer == "adam" or not self.model.hidden:
+            _train(*data, local.optimizer == "adam", *how, lots(rows))
+            return theta
+        like = inputs.alike
+        same = (work.start, work.stop, key, like[work.run], rate, theta) + ((anchor,) if local.prox else ())
+        twin, once = twins(*same)
+        blocks = packs(key[once] ^ like[work.run[once]].astype(np.uint64), rows[once], mix=True)
+        blocks = np.where(blocks < 0, -1, once[blocks])
+        _train_abreast(*data, *how, like, blocks, lots(rows[blocks[:, 0]]))
+        theta[:] = theta[once[twin]]
+        return theta
+
+    def score(self, work: Work, theta: np.ndarray, model: np.ndarray, loss: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        counts = np.zeros((len(model), 4 * work.examples.groups), np.int64)
+        losses = np.zeros(len(model) if loss else 0, np.float64)
+        if len(model):
+            rows = work.rows
+            blocks = packs(work.start * (work.index.size + 1) + rows, rows)
+            _score(work.examples.X, work.examples.y, work.examples.a, work.index, work.start, work.stop, theta, model, work.run,
+                   work.inputs.shift, work.inputs.scale, self.model.hidden, counts, losses, blocks,
+                   lots(rows[blocks[:, 0]] * (blocks >= 0).sum(1)))  # fmt: skip
+        return counts.reshape(-1, work.examples.groups, 2, 2), losses
+
+    def logits(self, work: Work, theta: np.ndarray, model: np.ndarray) -> np.ndarray:
+        out = np.empty(int(work.rows.sum()), np.float32)
+        if len(model):
+            _logits(work.examples.X, work.index, work.start, work.stop, theta, model, work.run, work.inputs.shift,
+                    work.inputs.scale, self.model.hidden, work.ends - work.rows, out, lots(work.rows))  # fmt: skip
+        return out
+
+    def pull(self, work: Work, theta: np.ndarray, model: np.ndarray, of: Of) -> tuple[np.ndarray, np.ndarray]:
+        logits, found = torch.as_tensor(self.logits(work, theta, model)), []
+        y, a = torch.as_tensor(work.examples.y), torch.as_tensor(work.examples.a)
+        for end, rows, start in zip(work.ends, work.rows, work.start, strict=True):
+            mine = torch.as_tensor(work.index[start : start + rows])
+            found.append(pushed(of, logits[end - rows : end], y[mine], a[mine].long()) if rows else None)
+        many = next((len(one[0]) for one in found if one), 1)
+        pulls = [self._pullback(work, theta, model, [one[1][j] for one in found if one]) for j in range(many)]
+        return gathered([(one[0], np.stack([pull[i] for pull in pulls])) if one else None for i, one in enumerate(found)],
+                        theta.shape[1], theta.dtype)  # fmt: skip
+
+    def _pullback(self, work: Work, theta: np.ndarray, model: np.ndarray, slopes: list[torch.Tensor]) -> np.ndarray:
+        """Sum over each replica's rows of slope * gradient of the row's logit at theta[model]: [replica, P] float32."""
+        out = np.zeros((len(model), theta.shape[1]), np.float32)
+        if slopes:
+            _pullback(work.examples.X, work.examples.y, work.index, work.start, work.stop, theta, model, work.run,
+                      work.inputs.shift, work.inputs.scale, self.model.hidden, torch.cat(slopes).numpy(), work.ends - work.rows,
+                      out, lots(work.rows))  # fmt: skip
+        return out

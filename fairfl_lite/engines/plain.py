@@ -1,54 +1,176 @@
-"""Local training, gradients and scoring in plain torch, one client at a time: slow, obvious, the oracle of the tests."""
+"""Training, scoring and gradients of any model in plain torch, one client at a time: what a reader reads, the oracle of the
+tests, and the engine of every network. Convolutions are fastest with one thread per process, a network at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import torch
-from torch.nn.functional import binary_cross_entropy_with_logits as log_loss
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from fairfl_lite.engines.fused import shuffle
+from fairfl_lite.clients.local import Local
+from fairfl_lite.engines.base import Of, Work
+from fairfl_lite.engines.order import Shuffle, passes
 from fairfl_lite.models import Model
 
+IMAGES = 100
+"""Images that go through a network together when nothing is learnt; rows of a table go all at once."""
 
-def train(model: Model, X, y, weight, theta, *, adam, lr, decay, epochs, batch, key) -> np.ndarray:
-    """One client: `epochs` passes over its rows X [n, d] in random order, minibatches of `batch` rows (0: all).
+Read = Callable[[Any], Any]
 
-    Computes in the precision of X: Adam divides by the size of the gradient, so that in single precision two right answers
-    may differ in the fifth digit; in double precision this is the truth that the kernel is held to.
+
+def row_losses(logits: torch.Tensor, y: torch.Tensor, reduction: str = "none") -> torch.Tensor:
+    """Log loss of each row: of one logit, [rows], or of one for each class, [rows, classes]."""
+    if logits.ndim == 1:
+        return binary_cross_entropy_with_logits(logits, y.to(logits.dtype), reduction=reduction)
+    return cross_entropy(logits, y.long(), reduction=reduction)
+
+
+def mean_loss(logits: torch.Tensor, y: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+    """The mean log loss of a client's rows, as a function of their logits."""
+    return row_losses(logits, y, "sum") / len(y)
+
+
+def fit(model: Model, theta: np.ndarray, seen: Iterable[tuple[Any, np.ndarray]], y: torch.Tensor, read: Read, local: Local, *,
+        lr: float, weight: torch.Tensor | None = None, toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
+    """Train one client from theta [P]: torch's own optimiser on the mean of weight * loss over each minibatch.
+
+    seen : for each epoch its rows, which may be changed anew each time, and the order to go through them. read : from rows to
+    what the model takes. Computes in the precision of theta.
     """
-    if len(X) == 0:
+    if not len(y):
         return theta.copy()
-    X = torch.as_tensor(X)
-    params = torch.tensor(theta, dtype=X.dtype, requires_grad=True)
-    kind = torch.optim.Adam if adam else torch.optim.SGD
-    optimizer = kind([params], lr=float(lr), weight_decay=float(decay))
-    y, weight = torch.as_tensor(y, dtype=X.dtype), torch.as_tensor(weight, dtype=X.dtype)
-    order, size = np.arange(len(X)), batch or len(X)
-    for _ in range(epochs):
-        if size < len(X):
-            key = np.uint64(shuffle(order, key))
+    params = torch.tensor(theta, requires_grad=True)
+    anchor = torch.tensor(theta if toward is None else toward, dtype=params.dtype)
+    made: Any = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[local.optimizer]
+    extra = {"momentum": local.momentum} if local.optimizer == "sgd" else {}
+    optimizer = made([params], lr=lr, weight_decay=local.decay, **extra)
+    size = local.batch or len(y)
+    steps, step = local.epochs * -(-len(y) // size), 0
+    for X, order in seen:
         for rows in torch.as_tensor(order).split(size):
-            optimizer.zero_grad()
-            losses = log_loss(model.forward(params, X[rows]), y[rows], reduction="none")
-            (weight[rows] * losses).mean().backward()
+            losses = row_losses(model.forward(params, read(X[rows])), y[rows])
+            loss = losses.mean() if weight is None else (weight[rows] * losses).mean()
+            (params.grad,) = torch.autograd.grad(loss, params)
+            if local.prox:
+                params.grad.add_(params.detach() - anchor, alpha=local.prox)
+            optimizer.param_groups[0]["lr"] = lr * local.slowed(step, steps)
             optimizer.step()
+            step += 1
     return params.detach().numpy()
 
 
-def gradient(model: Model, X, y, weight, theta) -> np.ndarray:
-    """Gradient at theta of the weighted sum of log losses over one client's rows."""
-    params = torch.tensor(theta, requires_grad=True)
-    y, weight = torch.as_tensor(y, dtype=torch.float32), torch.as_tensor(weight)
-    losses = log_loss(model.forward(params, torch.as_tensor(X)), y, reduction="none")
-    (weight * losses).sum().backward()
-    assert params.grad is not None
-    return params.grad.numpy()
+def logits_of(model: Model, params: torch.Tensor, X: Any, read: Read) -> torch.Tensor:
+    """The logits of rows X, a part at a time."""
+    return torch.cat([model.forward(params, read(part)) for part in _parts(X)])
 
 
 @torch.no_grad()
-def score(model: Model, X, y, a, theta) -> tuple[np.ndarray, float]:
-    """Confusion counts [a, y, yhat] and summed log loss of theta on one client's rows."""
-    logits = model.forward(torch.as_tensor(theta), torch.as_tensor(X))
-    counts = np.zeros((2, 2, 2), np.int64)
-    np.add.at(counts, (a, y, (logits > 0).numpy().astype(int)), 1)
-    return counts, float(log_loss(logits.double(), torch.as_tensor(y, dtype=torch.float64), reduction="sum"))
+def losses_of(model: Model, theta: np.ndarray, X: Any, y: torch.Tensor, read: Read) -> np.ndarray:
+    """Log loss of each row, [rows]."""
+    if not len(y):
+        return np.empty(0, theta.dtype)
+    return row_losses(logits_of(model, torch.as_tensor(theta), X, read), y).numpy()
+
+
+def _parts(X: Any) -> Iterator[Any]:
+    size = IMAGES if X.ndim > 2 else max(1, len(X))
+    return (X[first : first + size] for first in range(0, len(X), size))
+
+
+@dataclass(frozen=True)
+class Plain:
+    """The engine for any model. shuffle : see order.passes."""
+
+    model: Model
+    shuffle: Shuffle = "splitmix"
+
+    def train(self, work: Work, theta: np.ndarray, local: Local, lr: np.ndarray, key: np.ndarray,
+              toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
+        for i in range(len(theta)):
+            X, y, _, read = self._rows(work, i)
+            weight = torch.as_tensor(work.weight[work.start[i] : work.stop[i]]).to(torch.as_tensor(theta).dtype)
+            orders = passes(len(y), local.epochs, local.batch, key[i], self.shuffle)
+            theta[i] = fit(self.model, theta[i], ((X, order) for order in orders), y, read, local, lr=float(lr[i]),
+                           weight=weight if work.weight.size else None, toward=None if toward is None else toward[i])  # fmt: skip
+        return theta
+
+    @torch.no_grad()
+    def score(self, work: Work, theta: np.ndarray, model: np.ndarray, loss: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        classes = work.examples.classes
+        counts = np.zeros((len(model), work.examples.groups, classes, classes), np.int64)
+        losses = np.zeros(len(model) if loss else 0)
+        for i, m in enumerate(model):
+            X, y, a, read = self._rows(work, i)
+            if not len(y):
+                continue
+            logits = logits_of(self.model, torch.as_tensor(theta[m]), X, read)
+            found = (logits > 0).int() if logits.ndim == 1 else logits.argmax(1)
+            np.add.at(counts[i], (a.numpy(), y.numpy(), found.numpy()), 1)
+            if loss:
+                exact = logits.double() if logits.ndim == 1 else logits
+                losses[i] = row_losses(exact, y).numpy().sum(dtype=np.float64)
+        return counts, losses
+
+    @torch.no_grad()
+    def logits(self, work: Work, theta: np.ndarray, model: np.ndarray) -> np.ndarray:
+        found = []
+        for i, m in enumerate(model):
+            X, y, _, read = self._rows(work, i)
+            if len(y):
+                found.append(logits_of(self.model, torch.as_tensor(theta[m]), X, read).numpy())
+        return np.concatenate(found) if found else np.empty(0, theta.dtype)
+
+    def pull(self, work: Work, theta: np.ndarray, model: np.ndarray, of: Of) -> tuple[np.ndarray, np.ndarray]:
+        found = []
+        for i, m in enumerate(model):
+            X, y, a, read = self._rows(work, i)
+            params = torch.tensor(theta[m], requires_grad=True)
+            found.append(self._pull(params, X, y, a, read, of) if len(y) else None)
+        return gathered(found, theta.shape[1], theta.dtype)
+
+    def _pull(self, params: torch.Tensor, X: Any, y: torch.Tensor, a: torch.Tensor, read: Read, of: Of
+              ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        parts = list(_parts(X))
+        if len(parts) == 1:
+            values = torch.atleast_1d(of(self.model.forward(params, read(X)), y, a))
+            slopes = [torch.autograd.grad(value, params, retain_graph=True)[0].numpy() for value in values]
+            return values.detach().numpy().astype(np.float64), np.stack(slopes)
+        with torch.no_grad():
+            logits = logits_of(self.model, params, X, read)
+        values, pushes = pushed(of, logits, y, a)
+        gradient = np.zeros((len(values), len(params)), params.detach().numpy().dtype)
+        first = 0
+        for part in parts:  # a part at a time once more, so that memory does not grow with the rows
+            out = self.model.forward(params, read(part))
+            for j, push in enumerate(pushes):
+                along = push[first : first + len(part)]
+                gradient[j] += torch.autograd.grad(out, params, along, retain_graph=j + 1 < len(pushes))[0].numpy()
+            first += len(part)
+        return values, gradient
+
+    def _rows(self, work: Work, i: int) -> tuple[Any, torch.Tensor, torch.Tensor, Read]:
+        rows, run = work.index[work.start[i] : work.stop[i]], int(work.run[i])
+        X, y, a = (torch.as_tensor(array[rows]) for array in (work.examples.X, work.examples.y, work.examples.a))
+        return X, y, a.long(), lambda X: work.inputs(X, run)
+
+
+def pushed(of: Of, logits: torch.Tensor, y: torch.Tensor, a: torch.Tensor) -> tuple[np.ndarray, list[torch.Tensor]]:
+    """The values of a function of the logits, and the gradient of each value by the logits."""
+    leaf = logits.detach().requires_grad_()
+    values = torch.atleast_1d(of(leaf, y, a))
+    pushes = [torch.autograd.grad(value, leaf, retain_graph=True)[0] for value in values]
+    return values.detach().numpy().astype(np.float64), pushes
+
+
+def gathered(found: list[tuple[np.ndarray, np.ndarray] | None], size: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Values and gradients of all replicas; NaN and 0 for one without rows."""
+    many = next((len(one[0]) for one in found if one), 1)
+    values, gradients = np.full((len(found), many), np.nan), np.zeros((len(found), many, size), dtype)
+    for i, one in enumerate(found):
+        if one:
+            values[i], gradients[i] = one
+    return values, gradients

@@ -1,5 +1,8 @@
 """Sixteen float32 lanes as one value inside numba code.
 
+For the fused kernels alone: loads and stores go by an offset that nobody checks, so whoever calls them must own the array and
+know that sixteen elements are there. Everything else in the project is numpy or torch.
+
 LLVM turns <16 x float> into whatever the machine has (one, two or four registers), so one source is fast with and without
 wide vectors. Without this, loops over a minibatch of ten rows are unrolled into scalars.
 """
@@ -156,9 +159,7 @@ def _exp(builder, x):
     f = builder.fsub(t, n)
     series = _constant(math.log(2) ** 6 / math.factorial(6))
     for k in range(5, -1, -1):
-        series = builder.fadd(
-            builder.fmul(series, f, flags=_FAST), _constant(math.log(2) ** k / math.factorial(k)), flags=_FAST
-        )
+        series = builder.fadd(builder.fmul(series, f, flags=_FAST), _constant(math.log(2) ** k / math.factorial(k)), flags=_FAST)
     exponent = builder.add(builder.fptosi(n, _INTS), ir.Constant(_INTS, [ir.Constant(_I32, 127)] * LANES))
     power = builder.bitcast(builder.shl(exponent, ir.Constant(_INTS, [ir.Constant(_I32, 23)] * LANES)), _VECTOR)
     return builder.fmul(series, power, flags=_FAST)

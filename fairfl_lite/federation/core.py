@@ -1,78 +1,66 @@
 """A federation: the clients of every run, and what a method may ask of them.
 
-A run is one seed, or one seed under one setting of the local training. Arrays lead with [run, client, ...]; parameters
-are flat, [run, P] for the server's model and [run, client, P] for the clients'. One call trains every client of every
-run at once. Randomness comes from named streams (seed, purpose, round, client), so results depend neither on the
-order of calls nor on the number of threads, and methods compared on one seed share everything but themselves.
+A run is one seed, or one seed under one setting of the local training. A method asks those who take part, `who`, and arrays
+lead with [run, participant, ...]; parameters are flat, [run, P] for the server's model and [run, participant, P] for the
+participants'. One call serves every participant of every run at once, and memory follows those who are asked. Randomness comes
+from named streams (seed, purpose, round, client), so results depend neither on the order of calls nor on the number of
+threads, and methods compared on one seed share everything but themselves.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
+import torch
 
-from fairfl_lite import metrics
-from fairfl_lite.clients import Local
-from fairfl_lite.data.shards import Shards, standardisation
-from fairfl_lite.engines import fused as kernels
-from fairfl_lite.engines import plain as reference
+from fairfl_lite import engines, streams
+from fairfl_lite.clients.local import Local
+from fairfl_lite.data.rotation import rotate
+from fairfl_lite.data.shards import Examples, Pixels, Shards, Standard
+from fairfl_lite.engines import Engine, Of, Work, mean_loss
 from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.federation import kept
+from fairfl_lite.federation.history import History
+from fairfl_lite.federation.state import Answer, Method, Models
 from fairfl_lite.models import Dense, Model
-from fairfl_lite.streams import stream
 
 if TYPE_CHECKING:
-    from fairfl_lite.data import Partition, Table
+    from fairfl_lite.data import Images, Partition, Table
 
-Part = Literal["train", "validation", "test"]
 Aggregate = Callable[[np.ndarray], np.ndarray]
 
 
-@dataclass(frozen=True)
-class State:
-    """What the server carries from round to round: its model [run, P] and whatever else its method remembers."""
-
-    params: np.ndarray
-    memory: Mapping[str, Any] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.memory[choose(name, self.memory, "memory of this method named")]
-
-
-class Method(Protocol):
-    """What the server does: `start` makes the first state, `round` the next one."""
-
-    @property
-    def name(self) -> str: ...
-
-    def start(self, fed: Federation) -> State: ...
-
-    def round(self, fed: Federation, state: State, t: int) -> State: ...
-
-
 def plain_sum(messages: np.ndarray) -> np.ndarray:
-    """Sum over clients in float64, [run, client, ...] -> [run, ...]; the insecure aggregator."""
+    """Sum over participants in float64, [run, participant, ...] -> [run, ...]; the insecure aggregator."""
     return np.asarray(messages, np.float64).sum(axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Federation:
-    """The clients of every run. `shards` holds their rows of each part; `shift` and `scale` [run, d] standardise rows
-    with the statistics of that run's own training rows, without a copy of the data for each run."""
+    """The clients of every run.
+
+    shards : their rows by part ("train", "test", ...). inputs : how a model reads a row. participants : how many clients take
+    part in a round, 0 for all. engine : "fused", which serves tabular models and leaves others to "plain", "plain", or an
+    Engine. first : where all runs start, [P], instead of at random. diverged : what happens to a model that is not finite;
+    "refuse" stops with a sentence, "keep" goes on, and it has no prediction, no loss and so no metric.
+    A client without training rows takes no part in any round and weighs nothing.
+    """
 
     shards: Mapping[str, Shards]
     model: Model
     local: Local
     seeds: tuple[int, ...]
-    shift: np.ndarray
-    scale: np.ndarray
+    inputs: Standard | Pixels
     aggregate: Aggregate = plain_sum
-    engine: Literal["kernel", "reference"] = "kernel"
+    engine: str | Engine = "fused"
     participants: int = 0
+    first: np.ndarray | None = None
+    diverged: Literal["refuse", "keep"] = "refuse"
 
     @classmethod
     def of(cls, table: Table, partition: Partition, seeds: Sequence[int], local: Local, *, hidden: int = 0,
@@ -83,246 +71,348 @@ class Federation:
         Test and validation rows go to clients in the training proportions; with `central` they stay whole at the server,
         as parts of one client. A table in another scaling than "standard" is used as it is.
         """
-        seeds = tuple(seeds)
-        if not seeds or min(seeds) < 0:
-            raise FairFLError(f"A federation needs seeds, whole numbers of at least 0, not {seeds}.")
+        seeds = _seeds(seeds)
         runs = []
         for seed in seeds:
             split = table.split(seed, test=test, validation=validation)
-            kept = {part: split.pop(part) for part in ("validation", "test") if central}
-            dealt = partition.clients(table, split, seed, minimum) | {part: [rows] for part, rows in kept.items()}
+            held = {part: split.pop(part) for part in ("validation", "test") if central}
+            dealt = partition.clients(table, split, seed, minimum) | {part: [rows] for part, rows in held.items()}
             runs.append({part: [rows.astype(np.int32) for rows in clients] for part, clients in dealt.items()})
-        shards = {part: Shards.of(table.X, table.y, table.a, [run[part] for run in runs]) for part in runs[0]}
-        shift, scale = standardisation(shards["train"])
-        if table.scaling != "standard":
-            shift, scale = np.zeros_like(shift), np.ones_like(scale)
-        model = model or Dense(table.X.shape[1], hidden)
-        return cls(shards, model, local, tuple(seeds), shift, scale, **options)
+        examples = Examples(table.X, table.y, table.a)
+        shards = {part: Shards.deal(examples, [run[part] for run in runs]) for part in runs[0]}
+        scaled = table.scaling == "standard"
+        inputs = Standard.of(shards["train"]) if scaled else Standard.plain(len(seeds), table.X.shape[1])
+        model = model or Dense(table.X.shape[1], hidden, classes=examples.classes)
+        return cls(shards, model, local, seeds, inputs, **options)
+
+    @classmethod
+    def of_images(cls, images: Images, rotations: Sequence[float], seeds: Sequence[int], local: Local, model: Model, *,
+                  train: int, test: int, validation: int = 0, probe: int = 0, look: int = 0, skip: int = 0,
+                  **options: Any) -> Federation:  # fmt: skip
+        """One client for each angle, in degrees, with images turned by it: `train` and `validation` of the training images after
+        the first `skip`, and `test` of the test images; no image with two clients, drawn anew for each seed.
+
+        Part "probe" is the first rows of "train", part "look" of "test": for questions that are asked a hundred times over.
+        """
+        n, seeds = len(rotations), _seeds(seeds)
+        pools = {"train": (skip, images.train, train + validation), "test": (images.train, len(images), test)}
+        for part, (low, high, each) in pools.items():
+            if not 0 < each * n <= high - low:
+                raise FairFLError(f"{n} clients cannot have {each} {part} images each, there are {high - low} in all.")
+        drawn: dict[str, list[list[np.ndarray]]] = {part: [] for part in ("train", "validation", "test")}
+        for seed in seeds:
+            dealt = {p: deal(seed, p, low, high, n, each) for p, (low, high, each) in pools.items()}
+            drawn["train"].append([rows[:train] for rows in dealt["train"]])
+            drawn["validation"].append([rows[train:] for rows in dealt["train"]])
+            drawn["test"].append(dealt["test"])
+        shards = {part: turned(images, runs, rotations) for part, runs in drawn.items()}
+        shards |= {"probe": shards["train"].head(probe or train), "look": shards["test"].head(look or test)}
+        return cls(shards, model, local, seeds, Pixels.of(images.name), **options)
 
     def __post_init__(self) -> None:
         runs = len(self.seeds)
-        if self.engine == "kernel" and not isinstance(self.model, Dense):
-            object.__setattr__(self, "engine", "reference")
         if np.size(self.local.lr) not in (1, runs):
-            raise FairFLError(
-                f"Local.lr has {np.size(self.local.lr)} values for {runs} runs: give one, or one per run."
-            )
-        choose(self.engine, ("kernel", "reference"), "engine")
+            raise FairFLError(f"Local.lr has {np.size(self.local.lr)} values for {runs} runs: give one, or one per run.")
+        if getattr(self._engine, "model", self.model) != self.model:
+            raise FairFLError("The engine was made for another model: give engine=Plain(model), or its name.")
+        choose(self.diverged, ("refuse", "keep"), "way with diverged runs named")
+        for part, shards in self.shards.items():
+            if len(shards.start) != runs:
+                raise FairFLError(f"Part {part!r} has rows for {len(shards.start)} runs, and there are {runs} seeds.")
+            if shards.examples.classes > self.model.classes:
+                raise FairFLError(f"Labels of part {part!r} go up to {shards.examples.classes - 1}, but the model tells "
+                                  f"{self.model.classes} classes apart: give it classes={shards.examples.classes}.")  # fmt: skip
         if not 0 <= self.participants <= self.clients:
             raise FairFLError(f"Of {self.clients} clients, {self.participants} cannot take part: 0 stands for all of them.")
+        if not self.sizes().sum(1).all():
+            raise FairFLError(f"Nobody has training rows in the run of seed {self.seeds[int(self.sizes().sum(1).argmin())]}.")
 
     def repeat(self, n: int) -> Federation:
         """Every seed n times over, as more runs over the same rows: run = setting * seeds + seed."""
         lr = self.local.lr if np.size(self.local.lr) == 1 else tuple(np.tile(self.local.lr, n))
-        shards = {part: replace(s, start=np.tile(s.start, (n, 1))) for part, s in self.shards.items()}
-        shift, scale = np.tile(self.shift, (n, 1)), np.tile(self.scale, (n, 1))
-        return replace(self, shards=shards, local=replace(self.local, lr=lr), seeds=self.seeds * n, shift=shift, scale=scale)
+        shards = {part: s.repeat(n) for part, s in self.shards.items()}
+        return replace(self, shards=shards, local=replace(self.local, lr=lr), seeds=self.seeds * n, inputs=self.inputs.repeat(n))
 
     def across(self, lr: Sequence[float]) -> Federation:
         """Every seed under every learning rate: run = setting * seeds + seed."""
         rates = tuple(np.repeat(np.asarray(lr, float), len(self.seeds)))
         return replace(repeated := self.repeat(len(lr)), local=replace(repeated.local, lr=rates))
 
+    @cached_property
+    def _engine(self) -> Engine:
+        return engines.get(self.engine, self.model)
+
     @property
     def clients(self) -> int:
-        return self.sizes.shape[1]
+        return self.shards["train"].clients
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """Training rows of each client, [run, client]."""
-        return self.shards["train"].sizes
+    def sizes(self, who: np.ndarray | None = None) -> np.ndarray:
+        """Training rows of each client [run, client], or of those in `who` [run, participant]."""
+        sizes = self.shards["train"].sizes
+        return sizes if who is None else gather(sizes, who)
 
-    @property
-    def shares(self) -> np.ndarray:
-        """n_k / sum n, [run, client]."""
-        return self.sizes / self.sizes.sum(axis=1, keepdims=True)
+    def shares(self, who: np.ndarray | None = None) -> np.ndarray:
+        """n_k / n in the shape of `sizes`, n the rows of all that are asked about."""
+        sizes = self.sizes(who)
+        return sizes / sizes.sum(axis=1, keepdims=True)
+
+    def who(self, t: int) -> np.ndarray:
+        """Who takes part in round t, [run, participant], ascending: `participants` of the clients with rows, drawn without
+        replacement, or all of them. -1 fills up a run that has fewer."""
+        if not self.participants:
+            return self.everybody()
+        drawn = self._by_seed(lambda seed: streams.stream(seed, f"participants {t}").permutation(self.clients))
+        return self._first(drawn, self.participants)
+
+    def everybody(self) -> np.ndarray:
+        """All clients with training rows, [run, participant], ascending; -1 fills up a run that has fewer."""
+        return self._first(np.broadcast_to(np.arange(self.clients), self.sizes().shape), self.clients)
+
+    def _first(self, place: np.ndarray, most: int) -> np.ndarray:
+        """The clients with rows that have the first places, place [run, client]."""
+        has = self.sizes() > 0
+        order = np.argsort(np.where(has, place, self.clients), axis=1, kind="stable")
+        chosen = np.where(np.take_along_axis(has, order, 1), order, self.clients)[:, : min(most, int(has.sum(1).max()))]
+        chosen = np.sort(chosen, axis=1)
+        return np.where(chosen < self.clients, chosen, -1)
 
     def rng(self, purpose: str, t: int = 0) -> list[np.random.Generator]:
         """One generator per run from the stream (seed, purpose, t)."""
-        return [np.random.default_rng([seed, zlib.crc32(purpose.encode()), t]) for seed in self.seeds]
-
-    def who(self, t: int) -> np.ndarray:
-        """Who takes part in round t, bool [run, client]: `participants` of them drawn without replacement, or all."""
-        if not self.participants:
-            return np.ones(self.sizes.shape, bool)
-        drawn = self._by_seed(lambda seed: stream(seed, f"participants {t}").permutation(self.clients))
-        return drawn < self.participants
+        return [streams.stream(seed, purpose, t) for seed in self.seeds]
 
     def start(self) -> np.ndarray:
         """The server's first model, [run, P]."""
+        if self.first is not None:
+            return np.tile(self.first, (len(self.seeds), 1))
         return np.stack([self.model.init(rng) for rng in self.rng("start")])
 
-    def train(
-        self, params: np.ndarray, t: int, *, who: np.ndarray | None = None, on: Shards | None = None
-    ) -> np.ndarray:
-        """Local training from `params` ([run, P], or [run, client, P] for personal models): [run, client, P].
+    def train(self, params: np.ndarray, t: int, *, who: np.ndarray | None = None, on: Shards | None = None,
+              local: Local | None = None, toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
+        """Local training from `params` ([run, P], or [run, participant, P] for personal models): [run, participant, P].
 
-        `who` [run, client] says who trains (others return what they were given); `on` replaces the training rows.
+        who : who trains, all clients if None; one without rows returns what it was given. on : other rows than the training
+        part's. local : another training than the federation's. toward : the anchor of its proximal term, in a shape of params.
         """
-        shards = on or self.shards["train"]
-        runs, clients = self.sizes.shape
-        theta = np.empty((runs, clients, self.model.size), np.float32)
-        theta[:] = params[:, None] if params.ndim == 2 else params
-        chosen = np.flatnonzero(np.ones(runs * clients, bool) if who is None else np.asarray(who, bool).ravel())
-        run = chosen // clients
-        start, stop = shards.start[:, :-1].ravel()[chosen], shards.start[:, 1:].ravel()[chosen]
-        key = self._keys("train", t)[run, chosen % clients]
-        how = dict(
-            adam=self.local.optimizer == "adam",
-            decay=self.local.decay,
-            epochs=self.local.epochs,
-            batch=self.local.batch,
-        )
-        lr = np.broadcast_to(np.asarray(self.local.lr, np.float32), runs)
-        flat = theta.reshape(runs * clients, -1)
-        if self.engine == "kernel":
-            part = flat if who is None else flat[chosen]
-            kernels.train(shards.X, shards.y, shards.weight, shards.index, start, stop, part, run, self.shift, self.scale,
-                          hidden=self.model.hidden, lr=lr, key=key, **how)  # type: ignore[attr-defined]  # fmt: skip
-            flat[chosen] = part
-        else:
-            for i, r in enumerate(run):
-                X, y, _, weight = self._rows(shards, r, start[i], stop[i])
-                flat[chosen[i]] = reference.train(
-                    self.model, X, y, weight, flat[chosen[i]], lr=lr[r], key=key[i], **how
-                )
+        local = local or self.local
+        work, who = self._work(on or self.shards["train"], who)
+        theta = self._each(params, who)
+        anchor = None if toward is None else self._each(toward, who).reshape(-1, self.model.size)
+        key = gather(self._keys("train", t), who).ravel()
+        lr = np.repeat(local.rates(len(self.seeds), t), who.shape[1])
+        self._engine.train(work, theta.reshape(-1, self.model.size), local, lr, key, anchor)
+        if self.diverged == "refuse" and not (fine := np.isfinite(theta).all(2)).all():
+            r, i = np.argwhere(~fine)[0]
+            raise FairFLError(f"Client {who[r, i]} of seed {self.seeds[r]} diverged in round {t}: its model is not finite, "
+                              f"so lower its learning rate ({lr[r * who.shape[1] + i]:g}).")  # fmt: skip
         return theta
 
-    def report(self, params: np.ndarray, on: Part = "train", *, cross: bool = False) -> np.ndarray:
-        """Confusion counts by group, [run, client, a, y, yhat].
+    def report(self, params: Answer, on: str = "train", *, who: np.ndarray | None = None, cross: bool = False) -> np.ndarray:
+        """Confusion counts [run, participant, group, label, prediction], of all clients of the part if `who` is None.
 
-        params [run, P]: the server's model on every client's rows. [run, client, P]: each client's model on its own rows;
-        with `cross`, params [run, model, P]: every model on every client's rows, [run, model, client, a, y, yhat].
+        params [run, P]: the server's model on everybody's rows. [run, participant, P]: each model on its own client's rows;
+        with `cross`, params [run, model, P]: every model on every client's rows, [run, model, participant, ...].
         """
-        return self._score(params, on, cross, loss=False)[0]
+        return self._score(params, on, who, cross, loss=False)[0]
 
-    def losses(self, params: np.ndarray, on: Part = "train", *, cross: bool = False) -> np.ndarray:
-        """Mean log loss in the shapes of `report`, [run, client] (NaN for a client without rows)."""
-        counts, losses = self._score(params, on, cross, loss=True)
-        with np.errstate(invalid="ignore"):
+    def losses(self, params: Answer, on: str = "train", *, who: np.ndarray | None = None, cross: bool = False) -> np.ndarray:
+        """Mean log loss in the shapes of `report`, [run, participant] (NaN for a client without rows)."""
+        counts, losses = self._score(params, on, who, cross, loss=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
             return losses / counts.sum(axis=(-3, -2, -1))
 
-    def gradients(self, params: np.ndarray, *, on: Shards | None = None) -> np.ndarray:
-        """Per-client gradient of the weighted sum of log losses over its rows, [run, client, P].
+    def logits(self, params: Answer, on: str = "train", *, who: np.ndarray | None = None) -> list[list[np.ndarray]]:
+        """The logits of the rows of each client, [run][participant] of [rows] or [rows, classes], in the order of its rows."""
+        work, who = self._work(self._part(on), who)
+        theta, model = self._models(params, who, on)
+        pieces = np.split(self._engine.logits(work, theta, model), work.ends[:-1])
+        return [pieces[r * who.shape[1] : (r + 1) * who.shape[1]] for r in range(len(who))]
 
-        Weights may be signed, so one call serves a loss (weights 1/n) and a gap between groups (+1/n_0, -1/n_1).
+    def gradient(self, params: Answer, of: Of = mean_loss, *, on: str = "train", who: np.ndarray | None = None, t: int = 0,
+                 batch: int = 0) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """Any function of the logits of a client's rows, and its gradient by the parameters.
+
+        of : called with logits, labels and groups of a client's rows, as torch tensors; gives one value, and the answer is
+        ([run, participant], [run, participant, P]), or a vector, ([run, participant, value], [run, participant, value, P]).
+        By default the mean log loss. batch : how many rows of each client, drawn for round t; 0 for all of them.
+        A client without rows has the value NaN and the gradient 0.
         """
-        shards = on or self.shards["train"]
-        runs, clients = self.sizes.shape
-        start, stop = shards.start[:, :-1].ravel(), shards.start[:, 1:].ravel()
-        run = np.repeat(np.arange(runs), clients)
-        theta = params.reshape(-1, self.model.size)
-        model = run if params.ndim == 2 else np.arange(runs * clients)
-        if self.engine == "kernel":
-            out = kernels.gradients(shards.X, shards.y, shards.weight, shards.index, start, stop, theta, model, run,
-                                    self.shift, self.scale, hidden=self.model.hidden)  # type: ignore[attr-defined]  # fmt: skip
-        else:
-            out = np.zeros((runs * clients, self.model.size), np.float32)
-            for i, r in enumerate(run):
-                X, y, _, weight = self._rows(shards, r, start[i], stop[i])
-                out[i] = reference.gradient(self.model, X, y, weight, theta[model[i]])
-        return out.reshape(runs, clients, -1)
-
-    def slopes(self, params: np.ndarray, t: int = 0, batch: int = 0, on: Part = "train") -> tuple[np.ndarray, np.ndarray]:
-        """Each client's mean log loss [run, client] and its gradient [run, client, P], over all of its rows.
-
-        t and batch are for federations that can draw `batch` rows for round t; here batch is 0.
-        """
+        work, who = self._work(self._part(on), who)
         if batch:
-            raise FairFLError(f"A federation over a table takes slopes over all rows: set batch=0, not {batch}.")
-        shards = self.shards[on]
-        return self.losses(params, on), self.gradients(params, on=shards) / shards.sizes[..., None]
+            work = self._drawn(work, gather(self._keys("slopes", t), who).ravel(), batch)
+        theta, model = self._models(params, who, on)
+        values, slopes = self._engine.pull(work, theta, model, of)
+        values, slopes = values.reshape(*who.shape, -1), slopes.reshape(*who.shape, -1, self.model.size)
+        return (values[..., 0], slopes[..., 0, :]) if values.shape[-1] == 1 else (values, slopes)
 
-    def sum(self, messages: np.ndarray) -> np.ndarray:
-        """What the server learns from one message per client: their sum, [run, client, ...] -> [run, ...]."""
-        return self.aggregate(np.asarray(messages, np.float64))
+    def sum(self, messages: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+        """What the server learns from one message per participant: sum_k w_k m_k, [run, participant, ...] -> [run, ...].
+
+        With the plain sum one participant is added after the other, so that no second copy of all messages is made.
+        """
+        if weights is None:
+            return self.aggregate(np.asarray(messages, np.float64))
+        weights = np.asarray(weights, np.float64).reshape(*np.shape(weights), *[1] * (np.ndim(messages) - 2))
+        if self.aggregate is not plain_sum:
+            return self.aggregate(weights * messages)
+        total = weights[:, 0] * messages[:, 0]
+        for k in range(1, messages.shape[1]):
+            total += weights[:, k] * messages[:, k]
+        return total
 
     def average(self, stacked: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """sum_k w_k theta_k / sum_k w_k, both sums through the aggregator: [run, client, P] -> [run, P]."""
-        weights = np.asarray(weights, np.float64)[..., None]
-        total = self.sum(np.concatenate([weights * stacked, weights], axis=2))
-        return (total[:, :-1] / total[:, -1:]).astype(stacked.dtype)
+        """sum_k w_k theta_k / sum_k w_k, both sums through the aggregator in one message: [run, participant, P] -> [run, P]."""
+        weights = np.broadcast_to(np.asarray(weights, np.float64), stacked.shape[:2])
+        if self.aggregate is plain_sum:
+            total, whole = self.sum(stacked, weights), self.sum(np.ones((*weights.shape, 1)), weights)
+        else:
+            both = self.sum(np.concatenate([weights[..., None] * stacked, weights[..., None]], axis=2))
+            total, whole = both[:, :-1], both[:, -1:]
+        return (total / whole).astype(stacked.dtype)
 
-    def run(
-        self, method: Method, rounds: int, *, record: Sequence[Part] = ("test",), remember: Sequence[str] = ()
-    ) -> History:
-        """`rounds` rounds of `method`; records confusion counts of the server's model on each part after every round,
-        and the named entries of the method's memory."""
-        if rounds < 1:
-            raise FairFLError(f"A run needs at least one round, not {rounds}.")
+    def run(self, method: Method, rounds: int, *, record: Sequence[str] = ("test",), remember: Sequence[str] = (),
+            keep: Path | str | None = None, every: int = 1) -> History:  # fmt: skip
+        """`rounds` rounds of `method`; records confusion counts of its answer on each part after every round, and the named
+        entries of its memory.
+
+        keep : a folder. After every `every` rounds all that was found is kept there, and a run of the same method on the same
+        federation goes on from it, to the same bytes as one that was never stopped.
+        """
+        if rounds < 1 or every < 1:
+            raise FairFLError(f"A run needs at least one round, and so does what is kept; not {rounds} and {every}.")
         for part in record:
             choose(part, self.shards, "part of the data")
-        state = method.start(self)
-        counts: dict[str, list[np.ndarray]] = {part: [] for part in record}
-        memory: dict[str, list[np.ndarray]] = {name: [] for name in remember}
-        for t in range(1, rounds + 1):
+        book = kept.Book(self, method, record, remember, Path(keep)) if keep else kept.Book.empty(record, remember)
+        done, state = book.open(rounds)
+        state = state or method.start(self)
+        for t in range(done + 1, rounds + 1):
             state = method.round(self, state, t)
-            for part in record:
-                counts[part].append(self.report(state.params, part))
-            for name in remember:
-                memory[name].append(state[name])
-        return History(method.name, self.seeds, {part: np.stack(c, 1) for part, c in counts.items()}, state,
-                       {name: np.stack(m, 1) for name, m in memory.items()})  # fmt: skip
+            if self.diverged == "refuse" and not (fine := np.isfinite(state.params).all(1)).all():
+                raise FairFLError(
+                    f"After round {t} the model of {method.name} is not finite for seed {self.seeds[fine.argmin()]}: "
+                    "lower the learning rate, or the setting of the method that makes its steps long."
+                )
+            answer = method.answer(state)
+            book.add({part: self.report(answer, part) for part in record}, {name: state[name] for name in remember})
+            if keep and (t % every == 0 or t == rounds):
+                book.save(t, state)
+        counts, memory = book.stacked()
+        return History(method.name, self.seeds, counts, state, method.answer(state), memory)
+
+    def _part(self, on: str) -> Shards:
+        return self.shards[choose(on, self.shards, "part of the data")]
 
     def _keys(self, purpose: str, t: int) -> np.ndarray:
         """64-bit keys of the streams (seed, purpose, t, client), [run, client]."""
-        name = zlib.crc32(purpose.encode())
-        return self._by_seed(lambda seed: np.random.SeedSequence([seed, name, t]).generate_state(self.clients, np.uint64))
+        return self._by_seed(lambda seed: streams.keys(seed, purpose, t, self.clients))
 
     def _by_seed(self, draw: Callable[[int], np.ndarray]) -> np.ndarray:
         """draw(seed) for every run, each seed drawn once: [run, ...]."""
         seeds, run = np.unique(self.seeds, return_inverse=True)
         return np.stack([draw(int(seed)) for seed in seeds])[run]
 
-    def _rows(self, shards: Shards, run: Any, start: Any, stop: Any) -> tuple[np.ndarray, ...]:
-        rows = shards.index[start:stop]
-        weight = shards.weight[start:stop] if shards.weight.size else np.ones(len(rows), np.float32)
-        return (shards.X[rows] - self.shift[run]) * self.scale[run], shards.y[rows], shards.a[rows], weight
+    def _each(self, params: np.ndarray, who: np.ndarray) -> np.ndarray:
+        """A copy of the model of each participant, [run, participant, P]."""
+        theta = np.empty((*who.shape, self.model.size), params.dtype)
+        theta[:] = params[:, None] if params.ndim == 2 else params
+        return theta
 
-    def _score(self, params: np.ndarray, on: Part, cross: bool, loss: bool) -> tuple[np.ndarray, np.ndarray]:
-        shards = self.shards[on]
-        runs, clients = shards.sizes.shape
-        models = params.shape[1] if cross else 1
-        shape = (runs, models, clients) if cross else (runs, clients)
-        run = np.repeat(np.arange(runs), models * clients)
-        replica = np.arange(runs * models * clients)
-        client = run * clients + replica % clients
-        model = run if params.ndim == 2 else (run * models + replica // clients % models if cross else client)
+    def _work(self, shards: Shards, who: np.ndarray | None) -> tuple[Work, np.ndarray]:
+        """The replicas of those in `who`, all clients of these shards if None; a participant -1 has no rows."""
+        if who is None:
+            who = np.broadcast_to(np.arange(shards.clients), shards.sizes.shape)
+        elif np.ndim(who) != 2 or len(who) != len(self.seeds) or np.max(who, initial=-1) >= shards.clients:
+            raise FairFLError(f"who must be numbers of clients [run, participant] from 0 to {shards.clients - 1}, as fed.who(t) "
+                              f"gives for {len(self.seeds)} runs, not of shape {np.shape(who)}.")  # fmt: skip
+        start, stop = (gather(ends, who).ravel() for ends in (shards.start[:, :-1], shards.start[:, 1:]))
+        run = np.repeat(np.arange(len(who)), who.shape[1])
+        return Work(shards.examples, self.inputs, shards.index, shards.weight, run, start, stop), who
+
+    def _drawn(self, work: Work, key: np.ndarray, batch: int) -> Work:
+        """The same replicas on `batch` of their rows."""
+        rows = [work.index[a:b][np.random.default_rng(k).permutation(b - a)[:batch]]
+                for a, b, k in zip(work.start, work.stop, key, strict=True)]  # fmt: skip
+        stop = np.cumsum([len(each) for each in rows])
+        start = stop - [len(each) for each in rows]
+        return replace(work, index=np.concatenate(rows), weight=work.weight[:0], start=start, stop=stop)
+
+    def _models(self, params: Answer, who: np.ndarray, on: str) -> tuple[np.ndarray, np.ndarray]:
+        """All models [model, P], and which of them each replica takes."""
+        runs, many = who.shape
+        if isinstance(params, Models):
+            which = np.arange(runs)[:, None] * params.models.shape[1] + gather(params.of, who)
+            return self._finite(params.models.reshape(-1, self.model.size)), which.ravel()
+        if params.ndim == 3 and params.shape[1] != many:
+            raise FairFLError(
+                f"There are {params.shape[1]} models for {many} clients of part {on!r}: name them by `who`, or use cross."
+            )
         theta = params.reshape(-1, self.model.size)
-        start, stop = shards.start[:, :-1].ravel()[client], shards.start[:, 1:].ravel()[client]
-        if self.engine == "kernel":
-            counts, losses = kernels.score(shards.X, shards.y, shards.a, shards.index, start, stop, theta, model, run,
-                                           self.shift, self.scale, hidden=self.model.hidden, loss=loss)  # type: ignore[attr-defined]  # fmt: skip
+        return self._finite(theta), np.repeat(np.arange(runs), many) if params.ndim == 2 else np.arange(runs * many)
+
+    def _finite(self, theta: np.ndarray) -> np.ndarray:
+        if self.diverged == "refuse" and not np.isfinite(theta).all():
+            raise FairFLError("A model that is not finite cannot be asked: lower the learning rate, or set diverged='keep'.")
+        return theta
+
+    def _score(self, params: Answer, on: str, who: np.ndarray | None, cross: bool, loss: bool) -> tuple[np.ndarray, np.ndarray]:
+        shards = self._part(on)
+        work, who = self._work(shards, who)
+        shape: tuple[int, ...] = who.shape
+        if cross:
+            assert isinstance(params, np.ndarray)
+            runs, models, many = len(who), params.shape[1], who.shape[1]
+            shape = (runs, models, many)
+            place = (np.arange(runs)[:, None, None] * many + np.zeros((1, models, 1), int) + np.arange(many)).ravel()
+            work = replace(work, run=work.run[place], start=work.start[place], stop=work.stop[place])
+            theta, model = self._finite(params.reshape(-1, self.model.size)), np.repeat(np.arange(runs * models), many)
         else:
-            counts, losses = np.zeros((run.size, 2, 2, 2), np.int64), np.zeros(run.size)
-            for i, r in enumerate(run):
-                X, y, a, _ = self._rows(shards, r, start[i], stop[i])
-                counts[i], losses[i] = reference.score(self.model, X, y, a, theta[model[i]])
-        return counts.reshape(*shape, 2, 2, 2), losses.reshape(shape) if loss else losses
+            theta, model = self._models(params, who, on)
+        fine = np.isfinite(theta).all(1) if self.diverged == "keep" else np.ones(len(theta), bool)
+        if not fine.all():
+            theta = np.where(fine[:, None], theta, 0)
+        counts, losses = self._engine.score(work, theta, model, loss)
+        counts[~fine[model]] = 0
+        if loss:
+            losses[~fine[model]] = np.nan
+        return counts.reshape(*shape, *counts.shape[1:]), losses.reshape(shape) if loss else losses
 
 
-@dataclass(frozen=True)
-class History:
-    """What happened: counts[part] [run, round, client, a, y, yhat], the last state, and remembered memory [run, round, ...]."""
+def gather(values: np.ndarray, who: np.ndarray, absent: float = 0) -> np.ndarray:
+    """values [run, client] of those in `who`, [run, participant]; `absent` where there is nobody (-1)."""
+    return np.where(who >= 0, np.take_along_axis(np.asarray(values), np.maximum(who, 0), 1), np.asarray(absent, values.dtype))
 
-    method: str
-    seeds: tuple[int, ...]
-    counts: Mapping[str, np.ndarray]
-    state: State
-    memory: Mapping[str, np.ndarray]
 
-    def values(self, metric: str, on: Part = "test") -> np.ndarray:
-        """One metric of the server's model after each round, [run, round]."""
-        return metrics.of_federation(metric, self.counts[choose(on, self.counts, "recorded part of the data")])
+def scatter(values: np.ndarray, who: np.ndarray, clients: int, absent: float) -> np.ndarray:
+    """values [run, participant] in their clients' places, [run, client]; `absent` for the others."""
+    out = np.full((len(who), clients + 1), absent, np.result_type(values, type(absent)))
+    np.put_along_axis(out, who, values, 1)  # -1 is the place behind the last client
+    return out[:, :-1]
 
-    def frame(self, on: Part = "test", which: Sequence[str] = metrics.FEDERATION) -> pd.DataFrame:
-        """Tidy: method, seed, round, metric, value; `client` is -1 for the federation, else the client's own metric."""
-        parts = []
-        for metric in which:
-            whole = self.values(metric, on)
-            each = metrics.of_clients(metric, self.counts[on])
-            stacked = np.concatenate([whole[..., None], *([each] if each is not None else [])], axis=2)
-            run, t, client = (axis.ravel() for axis in np.indices(stacked.shape))
-            parts.append(pd.DataFrame({"method": self.method, "seed": np.asarray(self.seeds)[run], "round": t + 1,
-                                       "client": client - 1, "metric": metric, "value": stacked.ravel()}))  # fmt: skip
-        return pd.concat(parts, ignore_index=True)
+
+def deal(seed: int, part: str, low: int, high: int, clients: int, each: int) -> list[np.ndarray]:
+    """`each` of the rows low..high-1 for each client, none twice."""
+    rows = low + streams.stream(seed, f"images {part}").permutation(high - low)[: clients * each]
+    return np.split(rows, clients)
+
+
+def turned(images: Images, runs: Sequence[Sequence[np.ndarray]], rotations: Sequence[float]) -> Shards:
+    """Shards over copies of the chosen images, turned by their client's angle."""
+    x: list[np.ndarray] = []
+    y: list[np.ndarray] = []
+    index: list[list[np.ndarray]] = []
+    at = 0
+    for run in runs:
+        index.append([])
+        for rows, angle in zip(run, rotations, strict=True):
+            x.append(rotate(torch.as_tensor(images.x[rows]), float(angle)).numpy())
+            y.append(images.y[rows])
+            index[-1].append(np.arange(at, at + len(rows)))
+            at += len(rows)
+    labels = np.concatenate(y)
+    return Shards.of(np.concatenate(x), labels, np.zeros(len(labels), np.int8), index, classes=images.classes)
+
+
+def _seeds(seeds: Sequence[int]) -> tuple[int, ...]:
+    seeds = tuple(seeds)
+    if not seeds or min(seeds) < 0:
+        raise FairFLError(f"A federation needs seeds, whole numbers of at least 0, not {seeds}.")
+    return seeds

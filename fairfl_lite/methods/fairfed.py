@@ -10,23 +10,25 @@ import numpy as np
 from fairfl_lite import metrics
 from fairfl_lite.clients.debias import Debias, require_debias
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, State
+from fairfl_lite.federation import Federation, Method, State, scatter
+from fairfl_lite.methods.settings import PerRun, per_run, require
 
 
-@dataclass(frozen=True)
-class FairFed:
+@dataclass(frozen=True, eq=False)
+class FairFed(Method):
     """Algorithm 1 with the weights of Eq. 8.
 
     beta : fairness budget. beta = 0 is FedAvg, bit for bit.
     eta : eta = 1 is Eq. 6; eta = 0 looks at accuracy alone (uniform accuracy).
+    beta and eta are numbers, or have one value per run.
     metric : "eod" (Eq. 7) or "spd" (Eq. 10).
     rule : what happens to weights that leave [0, 1], on which the paper is silent. "clip" sets negative weights to 0,
         normalises, and carries that forward (data shares where nothing is left); "none" is the printed recursion; "exp" is
         the first preprint's rule, (n_k / n) exp(-beta gap), which has no memory and is always positive.
     """
 
-    beta: float = 1.0
-    eta: float = 1.0
+    beta: PerRun = 1.0
+    eta: PerRun = 1.0
     metric: Literal["eod", "spd"] = "eod"
     rule: Literal["clip", "none", "exp"] = "clip"
     debias: Debias = Debias("local")
@@ -34,53 +36,63 @@ class FairFed:
 
     def __post_init__(self) -> None:
         require_debias(self.debias)
-        if not (isinstance(self.beta, int | float) and 0 <= self.beta < np.inf) or not 0 <= self.eta <= 1:
-            raise FairFLError(f"FairFed needs beta >= 0 and 0 <= eta <= 1, not beta={self.beta}, eta={self.eta}.")
+        require("beta", self.beta, 0)
+        require("eta", self.eta, 0, 1)
         if self.metric not in ("eod", "spd") or self.rule not in ("clip", "none", "exp"):
-            raise FairFLError(
-                f"FairFed tracks eod or spd with rule clip, none or exp, not {self.metric!r}, {self.rule!r}."
-            )
+            raise FairFLError(f"FairFed tracks eod or spd with rule clip, none or exp, not {self.metric!r}, {self.rule!r}.")
 
     def start(self, fed: Federation) -> State:
         if fed.participants:
             raise FairFLError("FairFed needs every client in every round: make the federation with participants=0.")
-        statistics = fed.sum(group_sizes(self.metric, fed.shards["train"].cells()))
-        return State(fed.start(), {"rows": self.debias.rows(fed), "weights": fed.shares, "statistics": statistics})
+        for name in ("beta", "eta"):
+            per_run(fed, name, getattr(self, name))
+        census = fed.shards["train"].census()
+        metrics.binary(census[..., None], f"FairFed's {self.metric}")
+        return State(fed.start(), {"weights": fed.shares(), "statistics": fed.sum(group_sizes(self.metric, census))})
 
     def round(self, fed: Federation, state: State, t: int) -> State:
-        counts, S = fed.report(state.params), state["statistics"]
+        who, S = fed.who(t), state["statistics"]
+        counts = fed.report(state.params, who=who)
         F_k, acc_k = metrics.MODEL[self.metric](counts), metrics.accuracy(counts)
 
-        component = global_component(self.metric, counts, S)
-        shared_acc = fed.shares * np.nan_to_num(acc_k)
-        F, acc = fed.sum(np.stack([component, shared_acc], axis=2)).T[..., None]
+        component = global_component(self.metric, counts, S)  # m_k of Eq. 7
+        F, acc = fed.sum(np.stack([component, fed.shares(who) * np.nan_to_num(acc_k)], axis=2)).T[..., None]
         F = np.where((S > 0).all(1, keepdims=True), F, np.nan)
 
-        gap = metric_gap(F_k, F, np.where(np.isnan(acc_k), acc, acc_k), acc, self.eta)
-        mean = fed.sum(gap / fed.clients)
+        gap = metric_gap(F_k, F, np.where(np.isnan(acc_k), acc, acc_k), acc, per_run(fed, "eta", self.eta))  # Eq. 8, line 1
+        clients = (who >= 0).sum(1, keepdims=True)
+        mean = fed.sum(np.where(who >= 0, gap, 0.0) / clients)
 
-        weights = self.update(fed, state["weights"], gap, mean)
-        local = fed.train(state.params, t, on=state["rows"])
-        memory = {**state.memory, "weights": weights, "gap": gap, "F": F[:, 0]}
-        return State(fed.average(local, weights), memory)
+        before = np.take_along_axis(np.c_[state["weights"], np.zeros(len(who))], who, 1)
+        weights = np.where(who >= 0, self.update(fed, before, gap, mean, fed.shares(who)), 0.0)  # Eq. 8, lines 2 and 3
+        local = fed.train(state.params, t, who=who, on=self.debias.rows(fed))
+        theta = fed.average(local, weights)  # Algorithm 1, line 9
 
-    def update(self, fed: Federation, weights: np.ndarray, gap: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """Third line of Eq. 6 and 8, and the rule for what it leaves open: [run, client]."""
+        found = {"weights": scatter(weights, who, fed.clients, 0.0), "gap": scatter(gap, who, fed.clients, np.nan), "F": F[:, 0]}
+        return State(theta, {**state.memory, **found})
+
+    def update(self, fed: Federation, weights: np.ndarray, gap: np.ndarray, mean: np.ndarray, shares: np.ndarray | None = None
+               ) -> np.ndarray:  # fmt: skip
+        """Third line of Eq. 6 and 8, and the rule for what it leaves open: [run, client]; shares are n_k / n, those of all
+        clients if None, and who has 0 is not there."""
+        beta, shares = per_run(fed, "beta", self.beta), fed.shares() if shares is None else shares
         if self.rule == "exp":
-            weights = fed.shares * np.exp(-self.beta * gap)
+            there = shares > 0  # the smallest gap is taken off all, which changes no share and keeps the largest from vanishing
+            least = np.where(there, gap, np.inf).min(1, keepdims=True)
+            weights = np.where(there, shares * np.exp(-beta * np.where(there, gap - least, 0.0)), 0.0)
             return weights / fed.sum(weights)[:, None]
-        weights = weights - self.beta * (gap - mean[:, None])
+        weights = weights - beta * (gap - mean[:, None])
         if self.rule == "none":
             return weights
-        clipped = np.maximum(weights, 0.0)
+        clipped = np.where(shares > 0, np.maximum(weights, 0.0), 0.0)
         total = fed.sum(clipped)[:, None]
-        rescaled = np.where(total > 0, clipped / np.where(total > 0, total, 1), fed.shares)
-        return np.where((weights < 0).any(1, keepdims=True), rescaled, weights)
+        rescaled = np.where(total > 0, clipped / np.where(total > 0, total, 1), shares)
+        return np.where(((weights < 0) & (shares > 0)).any(1, keepdims=True), rescaled, weights)
 
 
-def group_sizes(metric: str, cells: np.ndarray) -> np.ndarray:
-    """Rows behind the metric's two rates, [..., a]: those with y = 1 for EOD, all for SPD; cells [..., a, y]."""
-    return cells[..., 1] if metric == "eod" else cells.sum(-1)
+def group_sizes(metric: str, census: np.ndarray) -> np.ndarray:
+    """Rows behind the metric's two rates, [..., a]: those with y = 1 for EOD, all for SPD; census [..., a, y]."""
+    return census[..., 1] if metric == "eod" else census.sum(-1)
 
 
 def global_component(metric: str, counts: np.ndarray, statistics: np.ndarray) -> np.ndarray:
@@ -94,7 +106,7 @@ def global_component(metric: str, counts: np.ndarray, statistics: np.ndarray) ->
     return share[..., 0] - share[..., 1]
 
 
-def metric_gap(F_k: np.ndarray, F: np.ndarray, acc_k: np.ndarray, acc: np.ndarray, eta: float = 1.0) -> np.ndarray:
+def metric_gap(F_k: np.ndarray, F: np.ndarray, acc_k: np.ndarray, acc: np.ndarray, eta: float | np.ndarray = 1.0) -> np.ndarray:
     """Delta_k of Eq. 8: eta |F - F_k| + (1 - eta) |Acc_k - Acc|, or the accuracy gap alone where F or F_k is undefined."""
     accuracy_gap = np.abs(acc_k - acc)
     fairness_gap = np.abs(F - F_k)

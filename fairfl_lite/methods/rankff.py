@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fairfl_lite.errors import FairFLError, choose
-from fairfl_lite.federation import Federation, State
+from fairfl_lite.federation import Federation, Method, State, gather, scatter
+from fairfl_lite.methods.settings import PerRun, per_run, require, require_whole
 from fairfl_lite.streams import stream
 
 
@@ -81,6 +82,8 @@ def _utilities(utilities: np.ndarray) -> np.ndarray:
     u = np.asarray(utilities, float)
     if u.ndim != 2 or not u.size or np.isnan(u).any():
         raise FairFLError("RankFF needs the utility of every model for every agent, an array [agent, model] without gaps.")
+    if np.isposinf(u).any():
+        raise FairFLError("RankFF compares sums of utilities, so none may be infinite: a loss of minus infinity is a mistake.")
     return u
 
 
@@ -91,27 +94,29 @@ def _common(u: np.ndarray, k: int) -> np.ndarray:
 
 
 def _largest_sum(u: np.ndarray, among: np.ndarray) -> int:
-    return int(np.where(among, u.sum(0), -np.inf).argmax())
+    """The model with the largest sum among those marked, also where all their sums are minus infinity."""
+    candidates = np.flatnonzero(among)
+    return int(candidates[u[:, candidates].sum(0).argmax()])
 
 
-def along(fed: Federation, params: np.ndarray, p: float, J: int, *, M: float = 1.0, on: str = "train", key: str = "ray",
-          ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """The utilities that LocalApprox (Algorithm 2) looks at: u [run, agent, 1 + J] and the steps xi [run, J].
+def local_approx(fed: Federation, params: np.ndarray, p: PerRun, J: int, *, M: PerRun = 1.0, on: str = "train",
+                 key: str = "ray", who: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Algorithm 2, LocalApprox, up to its last line: the utilities u [run, agent, 1 + J] and the steps xi [run, J].
 
     Entry 0 is the model itself; entry j is theta + xi_j g / |g| with g = grad u_i(theta) and xi_j ~ U(0, p), the same for
-    all agents of a run. Where the gradient is zero all entries are equal.
+    all agents of a run. Where the gradient is zero all entries are equal. `threshold` takes alpha_i(r) from it.
     """
-    if not p > 0 or J < 1:
-        raise FairFLError(f"LocalApprox needs a step bound p > 0 and at least one sample, not p={p}, J={J}.")
-    xi = np.stack([p * stream(seed, f"{key} {J}").random(J) for seed in fed.seeds])
-    loss, slope = fed.slopes(params, on=on)  # type: ignore[arg-type]
+    require("p", p, 0, above=True)
+    require_whole("J", J)
+    xi = per_run(fed, "p", p) * np.stack([stream(seed, f"{key} {J}").random(J) for seed in fed.seeds])  # line 6
+    loss, slope = fed.gradient(params, on=on, who=who)
     size = np.linalg.norm(slope, axis=2, keepdims=True)
     ray = -slope / np.where(size > 0, size, 1.0)
     u = [loss]
     for j in range(J):
-        moved = (params[:, None] + xi[:, j, None, None] * ray).astype(params.dtype)
-        u.append(fed.losses(moved, on))  # type: ignore[arg-type]
-    return M - np.stack(u, 2), xi
+        moved = (params[:, None] + xi[:, j, None, None] * ray).astype(params.dtype)  # line 7
+        u.append(fed.losses(moved, on, who=who))  # line 8
+    return per_run(fed, "M", M)[..., None] - np.stack(u, 2), xi
 
 
 def threshold(u: np.ndarray, r: float | np.ndarray) -> np.ndarray:
@@ -130,62 +135,86 @@ def place(u: np.ndarray) -> np.ndarray:
     return (u >= u[..., :1]).sum(-1)
 
 
-@dataclass(frozen=True)
-class RankFF:
+@dataclass(frozen=True, eq=False)
+class RankFF(Method):
     """Algorithms 2 and 3: binary search over r; for each r, `steps` gradient steps on
     Phi = sum_i -u_i + sigma sum_i max(0, alpha_i(r) - u_i)^2.
 
     Its gradient is sum_i (1 + 2 sigma max(0, alpha_i - u_i)) grad loss_i: FedSGD with a weight for each agent. One round is
     one gradient step. sigma starts at sigma0 for every r and grows by `growth` every `every` steps (0: a fifth of them).
     normalise : the weights are divided by their sum, so that a large sigma turns the step and does not lengthen it;
-    otherwise by n, as in print. What the method answers is memory "best", the model of the smallest r that was met, and
-    memory "beta" is that r (1 where none was); params is the last model, met or not.
+    otherwise by n, as in print. sigma0 = 0 is FedSGD. The answer is the model of the smallest r that was met (memory "best"),
+    and memory "beta" is that r (1 where none was); params is the last model, met or not.
+    lr, sigma0, growth, p and M are numbers, or have one value per run.
     """
 
     steps: int = 100
-    lr: float = 0.1
+    lr: PerRun = 0.1
     batch: int = 0
-    sigma0: float = 1.0
-    growth: float = 2.0
+    sigma0: PerRun = 1.0
+    growth: PerRun = 2.0
     every: int = 0
-    p: float = 10.0
+    p: PerRun = 10.0
     J: int = 100
-    M: float = 1.0
+    M: PerRun = 1.0
     normalise: bool = True
     on: str = "train"
     name: str = "rankff"
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or not self.lr > 0 or self.sigma0 < 0 or not self.growth > 0:
-            raise FairFLError("RankFF needs steps >= 1, lr > 0, sigma0 >= 0 and growth > 0.")
+        for name, least in (("steps", 1), ("J", 1), ("batch", 0), ("every", 0)):
+            require_whole(name, getattr(self, name), least)
+        for name in ("lr", "growth", "p"):
+            require(name, getattr(self, name), 0, above=True)
+        require("sigma0", self.sigma0, 0)
 
     def start(self, fed: Federation) -> State:
         runs, params = len(fed.seeds), fed.start()
-        return State(params, {"low": np.zeros(runs), "high": np.ones(runs), "r": np.ones(runs), "best": params,
-                              "beta": np.ones(runs), "alpha": np.full(fed.sizes.shape, -np.inf),
-                              "weights": np.ones(fed.sizes.shape)})  # fmt: skip
+        alpha, weights = np.full((runs, fed.clients), -np.inf), np.ones((runs, fed.clients))
+        search = {"low": np.zeros(runs), "high": np.ones(runs), "r": np.ones(runs), "beta": np.ones(runs)}
+        return State(params, {**search, "best": params, "alpha": alpha, "weights": weights})
 
     def round(self, fed: Federation, state: State, t: int) -> State:
-        step, memory = (t - 1) % self.steps, dict(state.memory)
+        step, who = (t - 1) % self.steps, fed.who(t)
         if step == 0:
-            memory["r"] = (memory["low"] + memory["high"]) / 2
-            u, _ = along(fed, state.params, self.p, self.J, M=self.M, on=self.on, key=f"search {t}")
-            memory["alpha"] = threshold(u, memory["r"][:, None])
-        sigma = self.sigma0 * self.growth ** (step // (self.every or max(1, self.steps // 5)))
-        loss, slope = fed.slopes(state.params, t, self.batch)
-        memory["weights"] = weights = penalty_weights(self.M - loss, memory["alpha"], sigma)
-        whole = weights.sum(1) if self.normalise else np.full(len(weights), float(weights.shape[1]))
-        total = fed.sum(weights[..., None] * slope) / whole[:, None]
-        params = (state.params - self.lr * total).astype(state.params.dtype)
-        if step == self.steps - 1:
-            met = (self.M - fed.losses(params, self.on) >= memory["alpha"]).all(1)  # type: ignore[arg-type]
-            memory["best"] = np.where(met[:, None], params, memory["best"])
-            memory["beta"] = np.where(met, memory["r"], memory["beta"])
-            memory["high"] = np.where(met, memory["r"], memory["high"])
-            memory["low"] = np.where(met, memory["low"], memory["r"])
-        return State(params, memory)
+            state = self.target(fed, state, t)  # lines 5-9
+        state = self.descend(fed, state, t, step, who)  # lines 11-17
+        return self.search(fed, state) if step == self.steps - 1 else state  # lines 19-27
+
+    def answer(self, state: State) -> np.ndarray:
+        return state["best"]
+
+    def target(self, fed: Federation, state: State, t: int) -> State:
+        """Halve the interval of r, and ask every agent for its alpha_i(r) by LocalApprox."""
+        everybody = fed.everybody()
+        r = (state["low"] + state["high"]) / 2
+        u, _ = local_approx(fed, state.params, self.p, self.J, M=self.M, on=self.on, key=f"search {t}", who=everybody)
+        alpha = scatter(threshold(u, r[:, None]), everybody, fed.clients, -np.inf)
+        return State(state.params, {**state.memory, "r": r, "alpha": alpha})
+
+    def descend(self, fed: Federation, state: State, t: int, step: int, who: np.ndarray) -> State:
+        """One gradient step on the penalised sum of utilities."""
+        sigma = per_run(fed, "sigma0", self.sigma0) * per_run(fed, "growth", self.growth) ** (
+            step // (self.every or max(1, self.steps // 5))
+        )
+        loss, slope = fed.gradient(state.params, t=t, batch=self.batch, who=who)
+        alpha = gather(state["alpha"], who)
+        weights = np.where(who >= 0, penalty_weights(per_run(fed, "M", self.M) - loss, alpha, sigma), 0.0)  # line 12
+        whole = weights.sum(1) if self.normalise else (who >= 0).sum(1).astype(float)
+        total = fed.sum(slope, weights) / whole[:, None]  # line 15
+        params = (state.params - per_run(fed, "lr", self.lr) * total).astype(state.params.dtype)  # line 16
+        return State(params, {**state.memory, "weights": scatter(weights, who, fed.clients, 0.0)})
+
+    def search(self, fed: Federation, state: State) -> State:
+        """Keep the model if every agent has its alpha_i(r), and go to the half of the interval that this leaves."""
+        everybody, low, high, r = fed.everybody(), state["low"], state["high"], state["r"]
+        u = per_run(fed, "M", self.M) - fed.losses(state.params, self.on, who=everybody)  # line 20
+        met = ((u >= gather(state["alpha"], everybody)) | (everybody < 0)).all(1)  # line 23
+        found = {"best": np.where(met[:, None], state.params, state["best"]), "beta": np.where(met, r, state["beta"]),
+                 "high": np.where(met, r, high), "low": np.where(met, low, r)}  # fmt: skip
+        return State(state.params, {**state.memory, **found})
 
 
-def penalty_weights(u: np.ndarray, alpha: np.ndarray, sigma: float) -> np.ndarray:
+def penalty_weights(u: np.ndarray, alpha: np.ndarray, sigma: float | np.ndarray) -> np.ndarray:
     """1 + 2 sigma max(0, alpha_i - u_i), in the shape of u."""
     return 1 + 2 * sigma * np.maximum(0.0, alpha - u)

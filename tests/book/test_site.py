@@ -35,15 +35,11 @@ def check_offline(site: Path) -> None:
                 assert (path.parent / target).exists(), f"{path.relative_to(site)} lacks {target}"
     assert (site / "searchindex.js").stat().st_size > 0
     assert (site / "search.html").is_file()
-    scripts = [
-        re.findall(r'<script[^>]*src="[^"]*mathjax/tex-[a-z]+\.js"', path.read_text()) for path in found
-    ]
+    scripts = [re.findall(r'<script[^>]*src="[^"]*mathjax/tex-[a-z]+\.js"', path.read_text()) for path in found]
     assert any(scripts), "maths is rendered by a script that is in the book"
 
 
-TITLE = nbformat.v4.new_markdown_cell(
-    "# One\n\n$$a^2 + b^2 = c^2$$\n\nSee {numref}`fig-a` and {cite}`fairfed`."
-)
+TITLE = nbformat.v4.new_markdown_cell("# One\n\n$$a^2 + b^2 = c^2$$\n\nSee {numref}`fig-a` and {cite}`fairfed`.")
 SHOW = (
     "import matplotlib.pyplot as plt\nfrom fairfl_lite.press import figures\nfig, ax = plt.subplots()\n"
     "ax.plot([1, 2], [x, 1])\n"

@@ -129,7 +129,7 @@ def rates(cells):
 
 def test_stored_counts_are_the_known_ones():
     """Law School: 20,798 rows, 88.97 percent pass, 17,491 White. Dutch: 60,420 rows, 28,763 of label 1."""
-    law, census = np.array(law_school.CELLS), np.array(dutch.CELLS)
+    law, census = np.array(law_school.CENSUS), np.array(dutch.CENSUS)
     assert law.sum() == data.DATASETS["law-school"].card.published["rows"] == 20_798
     assert round(100 * law[:, 1].sum() / law.sum(), 2) == 88.97 and law[1].sum() == 17_491
     assert census.sum() == data.DATASETS["dutch"].card.published["rows"] == 60_420
@@ -140,8 +140,8 @@ def test_stored_counts_are_the_known_ones():
 def test_stored_counts_are_those_of_the_file(name, module):
     """On a machine with the file its rows are counted, on any other the Table of the stored counts."""
     table = data.load(name, scaling="none") if data.available(name) else datacard.counted(name)
-    np.testing.assert_array_equal(datacard.cells(table), module.CELLS)
-    np.testing.assert_array_equal(datacard.cells(datacard.counted(name)), module.CELLS)
+    np.testing.assert_array_equal(datacard.census(table), module.CENSUS)
+    np.testing.assert_array_equal(datacard.census(datacard.counted(name)), module.CENSUS)
     if table.features:
         assert table.features == tuple(module.FEATURES) and np.isfinite(table.X).all()
         np.testing.assert_array_equal(table.X[:, table.features.index(table.sensitive)], table.a)

@@ -34,9 +34,7 @@ tables = st.builds(make, st.integers(60, 300), st.integers(0, 1000))
 seeds = st.integers(0, 10_000)
 alphas = st.sampled_from([0.1, 0.5, 10.0, 5000.0])
 partitions = st.one_of(
-    st.builds(
-        Partition.dirichlet, alphas, st.integers(1, 6), st.sampled_from(["sensitive", "sensitive+label"])
-    ),
+    st.builds(Partition.dirichlet, alphas, st.integers(1, 6), st.sampled_from(["sensitive", "sensitive+label"])),
     st.builds(Partition.single_group, alphas, st.tuples(st.integers(1, 3), st.integers(1, 3))),
     st.builds(Partition.by_column, st.sampled_from(["town", "number"])),
     st.builds(Partition.random, st.integers(1, 30)),
@@ -83,7 +81,7 @@ def test_every_split_is_cut_with_the_drawn_shares(table, partition, seed):
     splits = table.split(seed, validation=0.25)
     shares = partition.draw(table, splits, seed, minimum=0).proportions
     np.testing.assert_allclose(shares.sum(axis=1), 1)
-    cell, _ = partition.cells(table)
+    cell, _ = partition.strata(table)
     dealt = partition.clients(table, splits, seed, minimum=0)
     for split, rows in splits.items():
         for c, expected in enumerate(shares):
@@ -180,9 +178,7 @@ def test_other_seed_other_clients():
 
 def test_test_rows_do_not_depend_on_a_validation_part():
     table, partition = make(300), Partition.dirichlet(0.5, 3)
-    without, with_it = (
-        partition.clients(table, table.split(7, validation=v), 7, minimum=0)["test"] for v in (0.0, 0.25)
-    )
+    without, with_it = (partition.clients(table, table.split(7, validation=v), 7, minimum=0)["test"] for v in (0.0, 0.25))
     for first, second in zip(without, with_it, strict=True):
         np.testing.assert_array_equal(first, second)
 
@@ -223,9 +219,7 @@ def test_every_client_gets_the_minimum_and_redraws_are_counted(compas):
     assert 0 < sum(map(bool, redraws)) < 20
 
 
-@pytest.mark.parametrize(
-    "partition", [Partition.dirichlet(1, 30), Partition.by_column("town"), Partition.single_group()]
-)
+@pytest.mark.parametrize("partition", [Partition.dirichlet(1, 30), Partition.by_column("town"), Partition.single_group()])
 def test_an_impossible_minimum_is_one_sentence(partition):
     table = make(60)
     with pytest.raises(FairFLError, match="training rows where 48 are asked"):
@@ -239,7 +233,7 @@ def test_an_impossible_minimum_is_one_sentence(partition):
         (lambda: Partition.dirichlet(float("nan"), 5), "positive"),
         (lambda: Partition.dirichlet(1, 0), "one client or more"),
         (lambda: Partition.dirichlet(1, 2, over="sensitive+labels"), "'sensitive[+]label'"),
-        (lambda: Partition.by_column("twn").cells(make(60)), "'town'"),
+        (lambda: Partition.by_column("twn").strata(make(60)), "'town'"),
     ],
 )
 def test_wrong_arguments_are_refused(call, hint):

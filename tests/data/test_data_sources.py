@@ -22,9 +22,7 @@ SHA = hashlib.sha256(GOOD).hexdigest()
 
 
 def toy(name: str = "toy", **file) -> Dataset:
-    return Dataset(
-        name, ADULT, build=lambda paths: None, obtain="ask somebody", files=(File("toy.csv", SHA, **file),)
-    )
+    return Dataset(name, ADULT, build=lambda paths: None, obtain="ask somebody", files=(File("toy.csv", SHA, **file),))
 
 
 def in_wheel(name: str = "toy") -> Dataset:
@@ -211,9 +209,7 @@ def test_a_missing_dataset_is_one_sentence_with_the_ways_to_get_it(bare):
 def test_listing_and_check_fetch_nothing(bare):
     listing, rows = data.listing(), data.check()
     assert list(listing["dataset"]) == list(data.DATASETS)
-    assert listing.set_index("dataset")["available"].to_dict() == {
-        name: name == "tiles-stand-in" for name in data.DATASETS
-    }
+    assert listing.set_index("dataset")["available"].to_dict() == {name: name == "tiles-stand-in" for name in data.DATASETS}
     assert set(rows.query("dataset != 'tiles-stand-in'")["status"]) == {"missing"}
     assert set(data.check("adult")["file"]) == {"adult.data", "adult.test"}
     assert not bare.exists()
@@ -221,9 +217,7 @@ def test_listing_and_check_fetch_nothing(bare):
 
 def test_real_files_have_the_registered_sha256():
     paths = {**data.fetch("adult"), **data.fetch("compas")}
-    registered = {
-        file.name: file.sha256 for name in ("adult", "compas") for file in data.DATASETS[name].files
-    }
+    registered = {file.name: file.sha256 for name in ("adult", "compas") for file in data.DATASETS[name].files}
     assert {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in paths.items()} == registered
     assert data.available("adult") and data.available("compas")
 

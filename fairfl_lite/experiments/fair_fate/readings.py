@@ -38,7 +38,7 @@ class Readings:
         rows = {tuple(map(str, keys)): part for keys, part in ordered.groupby(fair_fate.KEYS)}
         object.__setattr__(self, "_rows", rows)
 
-    def cells(self, variant: str = "published") -> list[Cell]:
+    def blocks(self, variant: str = "published") -> list[Cell]:
         """The cells in which FAIR-FATE was run in this variant, and FedAvg beside it."""
         every = [(d, v, F) for d in fair_fate.DATASETS for v in fair_fate.LEVELS for F in fair_fate.FAIRNESS]
         return [(d, v, F) for d, v, F in every

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairfl_lite.clients import Local
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Shards
+from fairfl_lite.federation import Federation, Shards, Standard
 from fairfl_lite.models import Dense
 from fairfl_lite.streams import stream
 
@@ -49,9 +49,8 @@ def federation(seeds: Sequence[int], *, clients: int = 10, fair: int = 3, partic
     X, y, a = (np.concatenate(parts) for parts in zip(*made, strict=True))
     parts = {"train": slice(0, clients), "validation": slice(clients, clients + 1), "test": slice(clients + 1, None)}
     shards = {part: Shards.of(X, y, a, [run[which] for run in runs]) for part, which in parts.items()}
-    shape = (len(runs), len(FEATURES))
-    return Federation(shards, Dense(len(FEATURES)), local, tuple(seeds), np.zeros(shape, np.float32), np.ones(shape, np.float32),
-                      participants=participants)  # fmt: skip
+    inputs = Standard.plain(len(runs), len(FEATURES))
+    return Federation(shards, Dense(len(FEATURES)), local, tuple(seeds), inputs, participants=participants)
 
 
 def cosine(v: np.ndarray, direction: np.ndarray = FAIR_DIRECTION) -> np.ndarray:

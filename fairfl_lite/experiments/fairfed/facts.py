@@ -75,7 +75,7 @@ def _errors(seed: int) -> dict[str, float]:
     single = Partition.single_group(0.5, (2, 3)).clients(compas, compas.split(seed), seed)["train"]
     counts = rng.integers(0, 40, (1, 5, 2, 2, 2)) + 1
     gap = rng.random((1, 5))
-    change = FairFed(rule="none").update(fed, fed.shares, gap, gap.mean(1)) - fed.shares
+    change = FairFed(rule="none").update(fed, fed.shares(), gap, gap.mean(1)) - fed.shares()
     words = [secagg.encode(x, 32, 5) for x in rng.normal(size=(5, 50))]
     ring = np.sum(words, axis=0, dtype=np.uint64)
     summed = secagg.SecAgg(5, 2)(np.stack([secagg.decode(w, 32) for w in words])[None])[0]
@@ -85,7 +85,7 @@ def _errors(seed: int) -> dict[str, float]:
         "eq6.weights": int((np.sign(-change) != np.sign(gap - gap.mean())).sum()),
         **{f"{eq}.{m}": _apart(m, counts) for eq, m in (("eq7", "eod"), ("eq10", "spd"))},
         "secagg.sum": int((secagg.encode(summed, 32, 5) != ring).sum()),
-        "single_group.local_weights": max(np.abs(reweighing(_cells(compas, rows)) - 1).max() for rows in single),
+        "single_group.local_weights": max(np.abs(reweighing(_census(compas, rows)) - 1).max() for rows in single),
         "single_group.pure": sum(np.ptp(compas.a[rows]) > 0 for rows in single),
         "dirichlet.iid": _far_from_iid(compas, seed),
     }
@@ -98,7 +98,7 @@ def _apart(metric: str, counts: np.ndarray) -> float:
 
 def _equation_6(fed: Federation, rounds: int) -> np.ndarray:
     """FairFed by Eq. 6 alone, without eta."""
-    rows, params, weights = Debias("local").rows(fed), fed.start(), fed.shares
+    rows, params, weights = Debias("local").rows(fed), fed.start(), fed.shares()
     for t in range(1, rounds + 1):
         counts = fed.report(params)
         gap = np.abs(metrics.eod(counts) - metrics.eod(counts.sum(1))[:, None])
@@ -109,7 +109,7 @@ def _equation_6(fed: Federation, rounds: int) -> np.ndarray:
     return params
 
 
-def _cells(table: Table, rows: np.ndarray) -> np.ndarray:
+def _census(table: Table, rows: np.ndarray) -> np.ndarray:
     return np.bincount(2 * table.a[rows] + table.y[rows], minlength=4).reshape(2, 2)
 
 
@@ -158,7 +158,7 @@ def leaked_bits(modulus: int = 4, clients: int = 3) -> float:
 def states(dataset: str) -> pd.DataFrame:
     """Figure 11: rows of every client (state) by group and label, counts alone; shares and rates follow from them."""
     rows, partition = data.load(dataset), Partition.by_column("state")
-    cell, names = partition.cells(rows)[0], partition.names(rows)
+    cell, names = partition.strata(rows)[0], partition.names(rows)
     held = data.histogram(rows, [np.flatnonzero(cell == k) for k in range(len(names))], names).rename_axis(index="state")
     return held.stack(["a", "y"]).rename("value").reset_index().assign(dataset=dataset)[["dataset", "state", "a", "y", "value"]]
 

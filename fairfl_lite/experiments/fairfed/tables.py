@@ -63,9 +63,7 @@ def compare(rows: Table, partition: Partition, methods: Sequence[tuple[Method, M
         values = {metric: history.values(metric)[:, -1] for metric in METRICS}
         values["validation_acc"] = held.run(method, rounds, record=("validation",)).values("acc", "validation")[:, -1]
         for metric, value in values.items():
-            frames.append(
-                pd.DataFrame({**keys, "lr": full.local.lr, "seed": full.seeds, "metric": metric, "value": value})
-            )
+            frames.append(pd.DataFrame({**keys, "lr": full.local.lr, "seed": full.seeds, "metric": metric, "value": value}))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -104,9 +102,7 @@ def uniformity(dataset: str, alpha: float, eta: float, seeds: Sequence[int]) -> 
 
 def single_group(dataset: str, alpha: float, seeds: Sequence[int]) -> pd.DataFrame:
     """Figure 4: two clients of women and three of men. Table 7 adds up to 0.8 x 32,561, so these are UCI's training rows."""
-    frame = compare(
-        table(dataset, rows="train"), Partition.single_group(alpha, (2, 3)), [*baselines(), fairfed()], seeds
-    )
+    frame = compare(table(dataset, rows="train"), Partition.single_group(alpha, (2, 3)), [*baselines(), fairfed()], seeds)
     return frame.assign(dataset=dataset, alpha=alpha)
 
 

@@ -6,6 +6,7 @@ them). A run that was stopped goes on with the angles that are missing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -14,10 +15,12 @@ import torch
 from tqdm import tqdm
 
 from fairfl_lite import data
+from fairfl_lite.clients import Local
 from fairfl_lite.data.rotation import rotate
+from fairfl_lite.engines import fit, losses_of
 from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.experiments.base import each
-from fairfl_lite.federation import vision
+from fairfl_lite.federation import Pixels
 from fairfl_lite.models import CNN, VGG11, Network
 from fairfl_lite.store import cache_folder, fingerprint, read_arrays, write_arrays
 from fairfl_lite.streams import stream
@@ -104,11 +107,17 @@ class ModelSet:
         x, y = torch.as_tensor(images.x[: self.images]), torch.as_tensor(images.y[: self.images])
         if self.reading == "fixed":
             x = rotate(x, angle)
-        theta = vision.fit(self.network, x, y, self.network.init(stream(self.seed, "model set")), vision.Pixels.of(self.dataset),
-                           stream(self.seed, "model set order"), lr=self.lr, epochs=self.epochs, batch=self.batch,
-                           momentum=self.momentum, cosine=True,
-                           within=angle if self.reading == "random" else 0.0)  # fmt: skip
+        rng = stream(self.seed, "model set order")
+        local = Local("sgd", self.lr, epochs=self.epochs, batch=self.batch, momentum=self.momentum, schedule="cosine")
+        theta = fit(self.network, self.network.init(stream(self.seed, "model set")), self._seen(x, angle, rng), y,
+                    Pixels.of(self.dataset), local, lr=self.lr)  # fmt: skip
         write_arrays(self._model(angle), values=theta)
+
+    def _seen(self, x: torch.Tensor, angle: float, rng: np.random.Generator) -> Iterator[tuple[torch.Tensor, np.ndarray]]:
+        """The images of each epoch, turned anew under "random", and their order."""
+        for _ in range(self.epochs):
+            turned = rotate(x, torch.as_tensor(rng.uniform(-angle, angle, len(x)))) if self.reading == "random" and angle else x
+            yield turned, rng.permutation(len(x))
 
     def _kept(self, angle: float) -> np.ndarray:
         return read_arrays(self._model(angle))["values"]
@@ -118,8 +127,7 @@ class ModelSet:
         images = data.images(self.dataset)
         rows = slice(images.train + low, images.train + high)
         x, y = rotate(torch.as_tensor(images.x[rows]), turn), torch.as_tensor(images.y[rows])
-        pixels = vision.Pixels.of(self.dataset)
-        return np.stack([vision.image_losses(self.network, self._kept(a), x, y, pixels) for a in angles])
+        return np.stack([losses_of(self.network, self._kept(a), x, y, Pixels.of(self.dataset)) for a in angles])
 
 
 PAPER = {

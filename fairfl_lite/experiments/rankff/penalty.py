@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -99,8 +100,14 @@ class Quadratics:
         return cls(np.tile(scale * np.eye(best.shape[1]), (len(best), 1, 1)), best, best.mean(0) if first is None else first)
 
     @property
-    def sizes(self) -> np.ndarray:
-        return np.ones((len(self.seeds), len(self.best)))
+    def clients(self) -> int:
+        return len(self.best)
+
+    def everybody(self) -> np.ndarray:
+        return np.tile(np.arange(self.clients), (len(self.seeds), 1))
+
+    def who(self, t: int) -> np.ndarray:
+        return self.everybody()
 
     @property
     def optimum(self) -> np.ndarray:
@@ -119,16 +126,16 @@ class Quadratics:
     def start(self) -> np.ndarray:
         return np.tile(np.asarray(self.first, float), (len(self.seeds), 1))
 
-    def losses(self, params: np.ndarray, on: str = "train") -> np.ndarray:
+    def losses(self, params: np.ndarray, on: str = "train", *, who: np.ndarray | None = None) -> np.ndarray:
         own = params[:, None] if params.ndim == 2 else params
         away = own - self.best
         return np.einsum("rij,ijk,rik->ri", away, self.A, away)
 
-    def slopes(self, params: np.ndarray, t: int = 0, batch: int = 0, on: str = "train") -> tuple[np.ndarray, np.ndarray]:
+    def gradient(self, params: np.ndarray, **asked: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.losses(params), np.stack([self.grad(c) for c in params.astype(float)])
 
-    def sum(self, messages: np.ndarray) -> np.ndarray:
-        return messages.sum(1)
+    def sum(self, messages: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return (weights[..., None] * messages).sum(1)
 
     def run(self, method: RankFF, rounds: int) -> State:
         return descend(self, method, rounds)  # type: ignore[arg-type]
@@ -159,7 +166,7 @@ def logistic(fed: Federation, run: int = 0, M: float = 1.0) -> tuple[Vector, Vec
     """Utilities and gradients of the losses of a federation's logistic regression, in double precision on all its rows."""
     shards = fed.shards["train"]
     held = [shards.rows(run, k) for k in range(fed.clients)]
-    X = [np.c_[(shards.X[i].astype(float) - fed.shift[run]) * fed.scale[run], np.ones(len(i))] for i in held]
+    X = [np.c_[fed.inputs(shards.X[i].astype(float), run), np.ones(len(i))] for i in held]
     y = [shards.y[i].astype(float) for i in held]
 
     def u(c: np.ndarray) -> np.ndarray:

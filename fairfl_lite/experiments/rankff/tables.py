@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairfl_lite import data, rankings, results, store
+from fairfl_lite import data, imports, metrics, rankings, store
 from fairfl_lite.clients import Local
+from fairfl_lite.engines import Plain
 from fairfl_lite.errors import choose
 from fairfl_lite.experiments.base import Experiment, grid, named
 from fairfl_lite.experiments.rankff import model_sets
 from fairfl_lite.experiments.rankff.model_sets import ModelSet
-from fairfl_lite.federation import Method, vision
+from fairfl_lite.federation import Federation, Method, deal
 from fairfl_lite.methods import CoreFed, FedAvg, RankFF
-from fairfl_lite.methods.rankff import along, discrete, literal, nearest, place
+from fairfl_lite.methods.rankff import discrete, literal, local_approx, nearest, place
 from fairfl_lite.models import CNN, VGG11, Network
 from fairfl_lite.store import cache_folder, fingerprint
 
@@ -37,7 +38,7 @@ METHODS = ("fedavg", "corefed", "rankff")
 
 
 @dataclass(frozen=True)
-class Setting:
+class Scale:
     """How much each agent has, and how long all learn: FedAvg's rounds and RankFF's steps see equally many images."""
 
     agents: int
@@ -59,9 +60,9 @@ class Setting:
 
 
 SETTINGS = {
-    "mnist": Setting(10, CNN(), skip=20_000, train=3_000, validation=500, test=1_000, probe=100, look=250, rounds=16, batch=32,
+    "mnist": Scale(10, CNN(), skip=20_000, train=3_000, validation=500, test=1_000, probe=100, look=250, rounds=16, batch=32,
                      searches=8, steps=80, sample=75, lr=0.4, rankff_lr=0.4),
-    "cifar10": Setting(100, VGG11(1 / 8), skip=6_000, train=200, validation=50, test=50, probe=10, look=20, rounds=4, batch=32,
+    "cifar10": Scale(100, VGG11(1 / 8), skip=6_000, train=200, validation=50, test=50, probe=10, look=20, rounds=4, batch=32,
                        searches=4, steps=10, sample=20, lr=0.01, rankff_lr=0.05, warm="cifar10-fixed"),
 }  # fmt: skip
 """MNIST's lr and rankff_lr were chosen on validation images (rankff/rates), CIFAR-10's were not: its hundred agents start
@@ -76,7 +77,7 @@ def rotations(instance: str, agents: int = 10) -> tuple[int, ...]:
 
 def utilities(models: ModelSet, angles: Sequence[float], seed: int, each: int, rows: int, **how: Any) -> np.ndarray:
     """u_i of every model, [agent, model]: M minus the mean loss on `each` test images of the first `rows`, drawn by seed."""
-    dealt = vision.deal(seed, "test", 0, rows, len(angles), each)
+    dealt = deal(seed, "test", 0, rows, len(angles), each)
     losses = {a: models.losses(a, slice(0, rows), **how) for a in dict.fromkeys(angles)}
     return M - np.stack([losses[a][:, mine].mean(1, dtype=np.float64) for a, mine in zip(angles, dealt, strict=True)])
 
@@ -149,17 +150,18 @@ def shares(dataset: str, reading: str, instance: str, seeds: Sequence[int]) -> p
     return named({f"{prefix}.proportional_share": np.mean(ranked), f"{prefix}.utility_share": np.mean(utility)})
 
 
-def federation(dataset: str, instance: str, seeds: Sequence[int], **changes: Any) -> vision.Pictures:
+def federation(dataset: str, instance: str, seeds: Sequence[int], **changes: Any) -> Federation:
     """The agents of Table 2; `changes` replace fields of the setting."""
     how = replace(SETTINGS[choose(dataset, SETTINGS, "dataset of RankFF named")], **changes)
     first = model_sets.get(how.warm).train()[0] if how.warm else None
-    return vision.Pictures.agents(
+    return Federation.of_images(
         data.images(dataset), rotations(instance, how.agents), seeds, Local("sgd", how.lr, 0.0, 1, how.batch), how.network,
         train=how.train, validation=how.validation, test=how.test, probe=how.probe, look=how.look, skip=how.skip, first=first,
+        engine=Plain(how.network, "numpy"), diverged="keep",
     )  # fmt: skip
 
 
-def learner(name: str, how: Setting, **changes: Any) -> tuple[Method, int]:
+def learner(name: str, how: Scale, **changes: Any) -> tuple[Method, int]:
     """A method by name and how many rounds it takes."""
     made: dict[str, Callable[[], Method]] = {
         "fedavg": FedAvg,
@@ -170,32 +172,32 @@ def learner(name: str, how: Setting, **changes: Any) -> tuple[Method, int]:
     return made[choose(name, made, "method of RankFF named")](), how.searches * how.steps if name == "rankff" else how.rounds
 
 
-def measured(fed: vision.Pictures, params: np.ndarray) -> dict[str, float]:
+def measured(fed: Federation, params: np.ndarray) -> dict[str, float]:
     """A model as the agents see it: beta and rank along their gradients, sum and smallest utility, accuracy."""
     at, u = ray_beta(fed, params), M - fed.losses(params, "test")
     return {"beta": at, "rank": at - 1 / (J + 1), "sum": u.sum(), "worst": u.min(),
-            "accuracy": fed.accuracy(params, "test").mean()}  # fmt: skip
+            "accuracy": metrics.accuracy(fed.report(params, "test")).mean()}  # fmt: skip
 
 
-def ray_beta(fed: vision.Pictures, params: np.ndarray, p: float = P, samples: int = J) -> float:
+def ray_beta(fed: Federation, params: np.ndarray, p: float = P, samples: int = J) -> float:
     """beta as Table 2 counts it: the worst agent's position of the model among `samples` along its gradient and itself."""
-    return float(place(along(fed, params, p, samples, M=M, on="look")[0]).max() / (samples + 1))
+    return float(place(local_approx(fed, params, p, samples, M=M, on="look")[0]).max() / (samples + 1))
 
 
-def learnt(dataset: str, instance: str, method: str, seed: int, **changes: Any) -> tuple[vision.Pictures, dict[str, np.ndarray]]:
+def learnt(dataset: str, instance: str, method: str, seed: int, **changes: Any) -> tuple[Federation, dict[str, np.ndarray]]:
     """The agents, and what a method has learnt with them: its answer, RankFF's last model, and the r it reached.
 
     `changes` are fields of RankFF. Kept in the cache folder for as long as the package is the same.
     """
     how, fed = SETTINGS[dataset], federation(dataset, instance, [seed])
     doing, rounds = learner(method, how, **changes)
-    key = fingerprint(results.source_digest(), data.digest(dataset), instance, seed, repr(how), repr(doing))[:16]
+    key = fingerprint(imports.digest(__name__), data.digest(dataset), instance, seed, repr(how), repr(doing))[:16]
     path = cache_folder() / "models" / "learnt" / f"{dataset}-{instance}-{method}-{seed}-{key}.npz"
     kept = store.read_arrays(path)
     if not kept:
-        state = fed.run(doing, rounds, record=()).state
-        searched = {"last": state.params, "searched": state["beta"]} if method == "rankff" else {}
-        kept = {"answer": state["best"] if method == "rankff" else state.params, **searched}
+        history = fed.run(doing, rounds, record=())
+        searched = {"last": history.state.params, "searched": history.state["beta"]} if method == "rankff" else {}
+        kept = {"answer": np.asarray(history.answer), **searched}
         store.write_arrays(path, **kept)
     return fed, kept
 
@@ -230,9 +232,8 @@ def rates(dataset: str, method: str, lr: float) -> pd.DataFrame:
     change: dict[str, Any] = {"rankff_lr" if method == "rankff" else "lr": lr}
     how, fed = replace(SETTINGS[dataset], **change), federation(dataset, "mid", [0], **change)
     doing, rounds = learner(method, how)
-    state = fed.run(doing, rounds, record=()).state
-    params = state["best"] if method == "rankff" else state.params
-    value = float((M - fed.losses(params, "validation")).sum())
+    answer = fed.run(doing, rounds, record=()).answer
+    value = float((M - fed.losses(answer, "validation")).sum())
     return pd.DataFrame([{"dataset": dataset, "method": method, "lr": lr, "value": value}])
 
 

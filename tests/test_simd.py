@@ -1,0 +1,96 @@
+"""The vector type behind the fused kernels: each operation against numpy, and nobody else uses it."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numba import njit
+from small import ROOT
+
+from fairfl_lite.engines import simd
+from fairfl_lite.engines.simd import LANES, add, fma, load, mul, positive, sigmoid, splat, store, sub, tanh, total
+
+numbers = arrays(np.float32, LANES, elements=st.floats(-30, 30, width=32))
+
+
+def lanewise(operation):
+    @njit
+    def call(x, y, out):
+        store(out, 0, operation(load(x, 0), load(y, 0)))
+
+    return call
+
+
+@njit
+def _one(x, y):
+    return fma(x, y, x)
+
+
+@njit
+def _sigmoid(x, y):
+    return sigmoid(x)
+
+
+@njit
+def _tanh(x, y):
+    return tanh(x)
+
+
+@njit
+def _scaled(x, y):
+    return fma(x, np.float32(1.5), splat(np.float32(2)))
+
+
+CASES = {
+    "add": (add, np.add, 0),
+    "sub": (sub, np.subtract, 0),
+    "mul": (mul, np.multiply, 0),
+    "fma": (_one, lambda x, y: x * y + x, 1e-6),
+    "fma with a scalar": (_scaled, lambda x, y: 1.5 * x + 2, 1e-6),
+    "sigmoid": (_sigmoid, lambda x, y: 1 / (1 + np.exp(-x.astype(float))), 4e-7),
+    "tanh": (_tanh, lambda x, y: np.tanh(x.astype(float)), 5e-7),
+}
+CALLS = {
+    name: lanewise(njit(lambda x, y, op=op: op(x, y)) if op in (add, sub, mul) else op) for name, (op, _, _) in CASES.items()
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@given(x=numbers, y=numbers)
+def test_each_operation_is_numpys_on_every_lane(name, x, y):
+    out = np.empty(LANES, np.float32)
+    CALLS[name](x, y, out)
+    _, exact, tolerance = CASES[name]
+    np.testing.assert_allclose(out, exact(x, y), rtol=tolerance or 1e-7, atol=tolerance * max(1.0, float(np.abs(x * y).max())))
+
+
+@njit
+def _total(x):
+    return total(load(x, 0))
+
+
+@njit
+def _positive(x, mask):
+    return positive(load(x, 0), mask)
+
+
+@given(x=numbers, mask=st.integers(0, 2**LANES - 1))
+def test_sums_and_counts_over_lanes(x, mask):
+    assert _total(x) == pytest.approx(float(x.astype(float).sum()), abs=1e-5 * max(1.0, float(np.abs(x).sum())))
+    assert _positive(x, mask) == sum(x[lane] > 0 for lane in range(LANES) if mask >> lane & 1)
+
+
+def test_not_a_number_is_not_positive_and_reaches_its_own_lane_only():
+    x, out = np.zeros(LANES, np.float32), np.empty(LANES, np.float32)
+    x[3] = np.nan
+    assert _positive(x, 2**LANES - 1) == 0
+    CALLS["mul"](x, np.ones(LANES, np.float32), out)
+    assert np.isnan(out[3]) and (np.delete(out, 3) == 0).all()
+
+
+def test_only_the_fused_kernels_use_it():
+    users = [path for path in (ROOT / "fairfl_lite").rglob("*.py") if re.search(r"\bsimd\b", path.read_text())]
+    assert {path.name for path in users} <= {"fused.py", "simd.py", "__init__.py"} and simd.LANES == 16
