@@ -381,3 +381,10 @@ def test_what_is_judged_is_position_rank_and_k():
     expected = {"beta": 0.5, "rank": 0.0, "sum": 8.0, "worst": 3.0, "model": 0, "k": 0.25, "literal": 0.5, "literal_lost": 1.0}
     assert facts["rankff"] == expected
     assert "k" not in facts["fedavg"] and facts["fedavg"]["model"] == 0
+
+
+def test_where_all_sums_are_minus_infinite_the_model_is_still_one_that_everybody_has():
+    u = np.array([[-np.inf, -np.inf, -np.inf], [0.0, 5.0, 1.0]])
+    assert discrete(u) == Chosen(1, 1, (1,))
+    with pytest.raises(FairFLError, match="none may be infinite"):
+        discrete(-u)
