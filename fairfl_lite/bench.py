@@ -47,7 +47,7 @@ def federation(sizes: Sequence[int], features: int, hidden: int, local: Local, r
 
 
 def one_run(fed: Federation) -> Federation:
-    """The first run alone, by the reference loop."""
+    """The first run alone, by the plain loop."""
     shards = {part: replace(s, start=s.start[:1]) for part, s in fed.shards.items()}
     assert isinstance(fed.inputs, Standard)
     inputs = Standard(fed.inputs.shift[:1], fed.inputs.scale[:1])

@@ -70,6 +70,19 @@ def test_imports_go_one_way():
         assert not later, f"{path.relative_to(ROOT)} imports {later}, which come later"
 
 
+def test_no_two_classes_of_the_package_share_a_name():
+    found = [node.name for path in (ROOT / "fairfl_lite").rglob("*.py") for node in ast.parse(path.read_text()).body
+             if isinstance(node, ast.ClassDef)]  # fmt: skip
+    assert sorted(name for name in set(found) if found.count(name) > 1) == []
+
+
+def test_a_paper_is_spelt_one_way_outside_python():
+    folders = (ROOT / "notebooks", ROOT / "results", ROOT / "fairfl_lite" / "papers")
+    assert [path for folder in folders for path in folder.rglob("*fair_fate*")] == []
+    for page in (ROOT / "_toc.yml", *(ROOT / "book").glob("*.md"), *(ROOT / "fairfl_lite" / "papers").glob("*.yml")):
+        assert "fair_fate" not in page.read_text(), page
+
+
 def lock() -> dict[str, str]:
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     pairs = [line.split("==") for line in lines if line and not line.startswith("#")]

@@ -260,8 +260,8 @@ class Judge:
         ours = estimate(self.side(entry, None, "larger", selection)["value"])
         baseline = None
         if entry.spec.get("baseline"):
-            reference = self.card.entries[entry.spec["baseline"]]
-            baseline = (reference.printed, self.side(reference, None, "larger", selection)["value"].mean())
+            other = self.card.entries[entry.spec["baseline"]]
+            baseline = (other.printed, self.side(other, None, "larger", selection)["value"].mean())
         sense = self.sense(entry)
         notes = [self.beside(entry, lambda other: self.side(other, None, "larger", selection)["value"].mean())]
         if entry.printed == "?":

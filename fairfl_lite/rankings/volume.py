@@ -22,7 +22,7 @@ Utility = Callable[[Points], NDArray[np.float64]]
 HALVINGS = 16  # of a chord's end, found from inside: what is left out is 2e-5 of the diameter, below any standard error here
 
 
-class Estimate(NamedTuple):
+class Volume(NamedTuple):
     value: float
     error: float
 
@@ -122,7 +122,7 @@ def _share(u: Utility, alpha: float, body: Body, size: int, steps: int, rng: np.
 
 
 def volume_share(u: Utility, alpha: float, body: Body, size: int = 500, repeats: int = 8, steps: int | None = None,
-                 seed: int = 0) -> Estimate:  # fmt: skip
+                 seed: int = 0) -> Volume:  # fmt: skip
     """vol{c in body : u(c) >= alpha} / vol(body) for a concave u, with the standard error over independent repeats.
 
     size : points in flight. steps : of hit-and-run between two levels, d + 5 unless given.
@@ -132,7 +132,7 @@ def volume_share(u: Utility, alpha: float, body: Body, size: int = 500, repeats:
     rngs = np.random.default_rng(seed).spawn(repeats)
     steps = body.sample(1, np.random.default_rng(0)).shape[1] + 5 if steps is None else steps
     found = np.array([_share(u, alpha, body, size, steps, rng) for rng in rngs])
-    return Estimate(float(found.mean()), float(found.std(ddof=1) / np.sqrt(repeats)))
+    return Volume(float(found.mean()), float(found.std(ddof=1) / np.sqrt(repeats)))
 
 
 def level_of_rank(u: Utility, r: float, body: Body, halvings: int = 12, **options: int) -> float:
