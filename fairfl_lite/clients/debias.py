@@ -24,6 +24,8 @@ class Asked(Protocol):
     @property
     def shards(self) -> Mapping[str, Shards]: ...
 
+    def everybody(self) -> np.ndarray: ...
+
     def rng(self, purpose: str, t: int = 0) -> list[np.random.Generator]: ...
 
     def sum(self, messages: np.ndarray) -> np.ndarray: ...
@@ -69,7 +71,8 @@ class Debias:
         choices, shards = self.choices(fed), fed.shards["train"]
         if np.isin(choices, ("local", "global")).any():
             census = shards.census()
-            counted = census if who is None else census * (who[..., None] == np.arange(fed.clients)).any(1)[..., None, None]
+            asked = fed.everybody() if who is None else who
+            counted = np.where((asked >= 0)[..., None, None], np.take_along_axis(census, asked[..., None, None], 1), 0)
             kinds = {"local": reweighing(census), "global": reweighing(fed.sum(counted))[:, None]}
             weights = np.ones(census.shape)
             for kind, table in kinds.items():

@@ -170,7 +170,7 @@ class Shards:
 
     def weighted(self, by: np.ndarray) -> Shards:
         """The same rows, each weighing what its client gives to its (group, label): by [run, client, group, label]."""
-        weight = np.empty(self.index.size, np.float32)
+        weight = np.ones(self.index.size, np.float32)  # also where nobody holds the row
         for r, k in np.ndindex(*self.sizes.shape):
             rows = self.rows(r, k)
             weight[self.start[r, k] : self.start[r, k + 1]] = by[r, k][self.a[rows], self.y[rows]]

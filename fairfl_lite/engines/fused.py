@@ -22,7 +22,7 @@ from fairfl_lite.engines import order as row_order
 from fairfl_lite.engines import simd
 from fairfl_lite.engines.base import Of, Work
 from fairfl_lite.engines.order import shuffle
-from fairfl_lite.engines.plain import gathered, pushed
+from fairfl_lite.engines.plain import gathered, mean_loss, pushed
 from fairfl_lite.engines.simd import LANES, add, fma, load, mul, positive, sigmoid, splat, store, sub, tanh, total
 from fairfl_lite.models import Dense
 from fairfl_lite.store import cache_folder
@@ -365,7 +365,11 @@ def _train_abreast(X, y, weight, index, start, stop, theta, run, shift, scale, h
 
 @njit(parallel=True, cache=True, fastmath=FAST)
 def _pullback(X, y, index, start, stop, theta, model, run, shift, scale, hidden, slope, first, out, lots):
-    """out[r] += sum over the rows of replica r of slope * gradient of the row's logit; its slopes begin at first[r]."""
+    """out[r] += sum over the rows of replica r of slope * gradient of the row's logit; its slopes begin at first[r].
+
+    Without slopes, those of the log loss.
+    """
+    given = slope.size > 0
     d = shift.shape[1]
     for lot in prange(lots.shape[0]):
         lanes, rows, layer, sign, share, tail = _scratch(d, hidden)
@@ -377,9 +381,9 @@ def _pullback(X, y, index, start, stop, theta, model, run, shift, scale, hidden,
                     count = min(LANES, order.size - begin)
                     _gather(X, y, slope[:0], index, order, begin, count, shift[run[r]], scale[run[r]],
                             lanes, rows, sign, share)  # fmt: skip
-                    for lane in range(count):
+                    for lane in range(count if given else 0):
                         share[lane] = slope[first[r] + begin + lane]
-                    _backward(theta[model[r]], hidden, d, lanes, rows, layer, sign, share, tail, out[r], True)
+                    _backward(theta[model[r]], hidden, d, lanes, rows, layer, sign, share, tail, out[r], given)
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
@@ -566,21 +570,26 @@ class Fused:
         return out
 
     def pull(self, work: Work, theta: np.ndarray, model: np.ndarray, of: Of) -> tuple[np.ndarray, np.ndarray]:
+        if of is mean_loss:  # what is asked most, by the kernels alone and in the arithmetic of `score`
+            rows, losses = np.maximum(work.rows, 1)[:, None], self.score(work, theta, model, loss=True)[1][:, None]
+            slopes = self._pullback(work, theta, model, np.empty(0, np.float32))
+            return np.where(work.rows[:, None] > 0, losses / rows, np.nan), (slopes / rows)[:, None]
         logits, found = torch.as_tensor(self.logits(work, theta, model)), []
         y, a = torch.as_tensor(work.examples.y), torch.as_tensor(work.examples.a)
         for end, rows, start in zip(work.ends, work.rows, work.start, strict=True):
             mine = torch.as_tensor(work.index[start : start + rows])
             found.append(pushed(of, logits[end - rows : end], y[mine], a[mine].long()) if rows else None)
-        many = next((len(one[0]) for one in found if one), 1)
-        pulls = [self._pullback(work, theta, model, [one[1][j] for one in found if one]) for j in range(many)]
+        many = next((len(one[0]) for one in found if one), 0)
+        sides = [torch.cat([one[1][j] for one in found if one]).numpy() for j in range(many)]
+        pulls = [self._pullback(work, theta, model, slope) for slope in sides]
         return gathered([(one[0], np.stack([pull[i] for pull in pulls])) if one else None for i, one in enumerate(found)],
                         theta.shape[1], theta.dtype)  # fmt: skip
 
-    def _pullback(self, work: Work, theta: np.ndarray, model: np.ndarray, slopes: list[torch.Tensor]) -> np.ndarray:
+    def _pullback(self, work: Work, theta: np.ndarray, model: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Sum over each replica's rows of slope * gradient of the row's logit at theta[model]: [replica, P] float32."""
         out = np.zeros((len(model), theta.shape[1]), np.float32)
-        if slopes:
+        if len(model):
             _pullback(work.examples.X, work.examples.y, work.index, work.start, work.stop, theta, model, work.run,
-                      work.inputs.shift, work.inputs.scale, self.model.hidden, torch.cat(slopes).numpy(), work.ends - work.rows,
-                      out, lots(work.rows))  # fmt: skip
+                      work.inputs.shift, work.inputs.scale, self.model.hidden, slope, work.ends - work.rows, out,
+                      lots(work.rows))  # fmt: skip
         return out

@@ -10,7 +10,7 @@ import numpy as np
 from fairfl_lite import metrics
 from fairfl_lite.clients.debias import Debias, require_debias
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Method, State, scatter
+from fairfl_lite.federation import Federation, Method, State, gather, scatter
 from fairfl_lite.methods.settings import PerRun, per_run, require
 
 
@@ -46,48 +46,53 @@ class FairFed(Method):
             raise FairFLError("FairFed needs every client in every round: make the federation with participants=0.")
         for name in ("beta", "eta"):
             per_run(fed, name, getattr(self, name))
-        census = fed.shards["train"].census()
+        census, who = fed.shards["train"].census(), fed.everybody()
         metrics.binary(census[..., None], f"FairFed's {self.metric}")
-        return State(fed.start(), {"weights": fed.shares(), "statistics": fed.sum(group_sizes(self.metric, census))})
+        sizes = np.take_along_axis(group_sizes(self.metric, census), who[..., None], 1) * (who >= 0)[..., None]
+        return State(fed.start(), {"weights": fed.shares(), "statistics": fed.sum(sizes)})
 
     def round(self, fed: Federation, state: State, t: int) -> State:
         who, S = fed.who(t), state["statistics"]
         counts = fed.report(state.params, who=who)
         F_k, acc_k = metrics.MODEL[self.metric](counts), metrics.accuracy(counts)
 
-        component = global_component(self.metric, counts, S)  # m_k of Eq. 7
-        F, acc = fed.sum(np.stack([component, fed.shares(who) * np.nan_to_num(acc_k)], axis=2)).T[..., None]
+        component = global_component(self.metric, counts, S)  # m_k, Eq. 7
+        shared_acc = fed.shares(who) * np.nan_to_num(acc_k)
+        F, acc = fed.sum(np.stack([component, shared_acc], axis=2)).T[..., None]
         F = np.where((S > 0).all(1, keepdims=True), F, np.nan)
 
-        gap = metric_gap(F_k, F, np.where(np.isnan(acc_k), acc, acc_k), acc, per_run(fed, "eta", self.eta))  # Eq. 8, line 1
-        clients = (who >= 0).sum(1, keepdims=True)
-        mean = fed.sum(np.where(who >= 0, gap, 0.0) / clients)
+        acc_k, eta = np.where(np.isnan(acc_k), acc, acc_k), per_run(fed, "eta", self.eta)
+        gap = np.where(who >= 0, metric_gap(F_k, F, acc_k, acc, eta), 0.0)
+        mean = fed.sum(gap / (who >= 0).sum(1, keepdims=True))
 
-        before = np.take_along_axis(np.c_[state["weights"], np.zeros(len(who))], who, 1)
-        weights = np.where(who >= 0, self.update(fed, before, gap, mean, fed.shares(who)), 0.0)  # Eq. 8, lines 2 and 3
+        before = gather(state["weights"], who)
+        weights = self.update(fed, before, gap, mean, fed.shares(who))
         local = fed.train(state.params, t, who=who, on=self.debias.rows(fed))
-        theta = fed.average(local, weights)  # Algorithm 1, line 9
-
-        found = {"weights": scatter(weights, who, fed.clients, 0.0), "gap": scatter(gap, who, fed.clients, np.nan), "F": F[:, 0]}
-        return State(theta, {**state.memory, **found})
+        found = {
+            "weights": scatter(weights, who, fed.clients, 0.0),
+            "gap": scatter(gap, who, fed.clients, np.nan),
+            "F": F[:, 0],
+        }
+        return State(fed.average(local, weights), {**state.memory, **found})
 
     def update(self, fed: Federation, weights: np.ndarray, gap: np.ndarray, mean: np.ndarray, shares: np.ndarray | None = None
                ) -> np.ndarray:  # fmt: skip
         """Third line of Eq. 6 and 8, and the rule for what it leaves open: [run, client]; shares are n_k / n, those of all
-        clients if None, and who has 0 is not there."""
+        clients if None. Who has no share is not there and has no weight."""
         beta, shares = per_run(fed, "beta", self.beta), fed.shares() if shares is None else shares
+        there = shares > 0
         if self.rule == "exp":
-            there = shares > 0  # the smallest gap is taken off all, which changes no share and keeps the largest from vanishing
+            # The smallest gap is taken off all, which changes no share and keeps the largest from vanishing.
             least = np.where(there, gap, np.inf).min(1, keepdims=True)
-            weights = np.where(there, shares * np.exp(-beta * np.where(there, gap - least, 0.0)), 0.0)
+            weights = shares * np.exp(-beta * np.where(there, gap - least, 0.0))
             return weights / fed.sum(weights)[:, None]
-        weights = weights - beta * (gap - mean[:, None])
+        weights = np.where(there, weights - beta * (gap - mean[:, None]), 0.0)
         if self.rule == "none":
             return weights
-        clipped = np.where(shares > 0, np.maximum(weights, 0.0), 0.0)
+        clipped = np.maximum(weights, 0.0)
         total = fed.sum(clipped)[:, None]
         rescaled = np.where(total > 0, clipped / np.where(total > 0, total, 1), shares)
-        return np.where(((weights < 0) & (shares > 0)).any(1, keepdims=True), rescaled, weights)
+        return np.where((weights < 0).any(1, keepdims=True), rescaled, weights)
 
 
 def group_sizes(metric: str, census: np.ndarray) -> np.ndarray:

@@ -127,7 +127,7 @@ def threshold(u: np.ndarray, r: float | np.ndarray) -> np.ndarray:
 
 
 def place(u: np.ndarray) -> np.ndarray:
-    """Position of the model itself among what `along` looked at: #{j : u_j >= u_0}, itself included, [run, agent].
+    """Position of the model itself among what `local_approx` looked at: #{j : u_j >= u_0}, itself included, [run, agent].
 
     A model that left the numbers (NaN) is worse than any other: last, where it is the model itself.
     """
@@ -170,7 +170,8 @@ class RankFF(Method):
 
     def start(self, fed: Federation) -> State:
         runs, params = len(fed.seeds), fed.start()
-        alpha, weights = np.full((runs, fed.clients), -np.inf), np.ones((runs, fed.clients))
+        alpha = np.full((runs, fed.clients), -np.inf)
+        weights = scatter(np.ones(fed.everybody().shape), fed.everybody(), fed.clients, 0.0)
         search = {"low": np.zeros(runs), "high": np.ones(runs), "r": np.ones(runs), "beta": np.ones(runs)}
         return State(params, {**search, "best": params, "alpha": alpha, "weights": weights})
 

@@ -165,7 +165,7 @@ def solve(u: Vector, grad: Vector, alpha: np.ndarray, first: np.ndarray) -> np.n
 def logistic(fed: Federation, run: int = 0, M: float = 1.0) -> tuple[Vector, Vector]:
     """Utilities and gradients of the losses of a federation's logistic regression, in double precision on all its rows."""
     shards = fed.shards["train"]
-    held = [shards.rows(run, k) for k in range(fed.clients)]
+    held = [shards.rows(run, k) for k in fed.everybody()[run] if k >= 0]
     X = [np.c_[fed.inputs(shards.X[i].astype(float), run), np.ones(len(i))] for i in held]
     y = [shards.y[i].astype(float) for i in held]
 

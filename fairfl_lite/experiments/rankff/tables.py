@@ -61,9 +61,9 @@ class Scale:
 
 SETTINGS = {
     "mnist": Scale(10, CNN(), skip=20_000, train=3_000, validation=500, test=1_000, probe=100, look=250, rounds=16, batch=32,
-                     searches=8, steps=80, sample=75, lr=0.4, rankff_lr=0.4),
+                   searches=8, steps=80, sample=75, lr=0.4, rankff_lr=0.4),
     "cifar10": Scale(100, VGG11(1 / 8), skip=6_000, train=200, validation=50, test=50, probe=10, look=20, rounds=4, batch=32,
-                       searches=4, steps=10, sample=20, lr=0.01, rankff_lr=0.05, warm="cifar10-fixed"),
+                     searches=4, steps=10, sample=20, lr=0.01, rankff_lr=0.05, warm="cifar10-fixed"),
 }  # fmt: skip
 """MNIST's lr and rankff_lr were chosen on validation images (rankff/rates), CIFAR-10's were not: its hundred agents start
 from the unrotated model of its set and learn for a few minutes."""
