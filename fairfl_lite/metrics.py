@@ -45,11 +45,15 @@ def balanced_accuracy(counts: np.ndarray) -> np.ndarray:
 
 
 def mcc(counts: np.ndarray) -> np.ndarray:
-    """Matthews' correlation of y and yhat, groups pooled; 0 where a margin is empty (a constant classifier)."""
+    """Matthews' correlation of y and yhat, groups pooled; 0 where a margin is empty (a constant classifier).
+
+    Undefined without rows.
+    """
     pooled = binary(counts, "mcc", two_groups=False).sum(-3).astype(float)
     tn, fp, fn, tp = pooled[..., 0, 0], pooled[..., 0, 1], pooled[..., 1, 0], pooled[..., 1, 1]
     bottom = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
-    return np.where(bottom > 0, (tp * tn - fp * fn) / np.where(bottom > 0, bottom, 1), 0.0)
+    found = np.where(bottom > 0, (tp * tn - fp * fn) / np.where(bottom > 0, bottom, 1), 0.0)
+    return np.where(pooled.sum((-2, -1)) > 0, found, np.nan)
 
 
 def selection_rate(counts: np.ndarray) -> np.ndarray:

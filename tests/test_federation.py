@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -21,7 +22,8 @@ from fairfl_lite.clients import Debias, Local
 from fairfl_lite.data import Images, Partition
 from fairfl_lite.engines.fused import Fused
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Examples, Federation, Method, Models, Shards, Standard, State, gather, scatter
+from fairfl_lite.federation import Examples, Federation, Method, Models, Pixels, Shards, Standard, State, gather, scatter
+from fairfl_lite.federation.kept import digest
 from fairfl_lite.federation.secagg import SecAgg
 from fairfl_lite.methods import CoreFed, FairFate, FairFed, FedAvg, FedDemon, FedMom, FedVal, RankFF
 from fairfl_lite.models import CNN, Dense
@@ -214,7 +216,7 @@ def with_value(value):
                                                             Local(), (0,), Standard.plain(1, 5)), "give it classes=3"),
     (lambda: federation([0, 0, 1]).repeat(1) and federation([20, 20]).train(np.zeros((1, 6), np.float32), 1, who=np.array([[2]])),
      "who must be numbers of clients"),
-    (lambda: federation([20, 20]).report(np.zeros((1, 3, 6), np.float32)), "3 models for 2 clients"),
+    (lambda: federation([20, 20]).report(np.zeros((1, 3, 6), np.float32)), r"shape \[1, 6\] or \[1, 2, 6\]"),
 ])  # fmt: skip
 def test_what_is_wrong_is_refused_at_the_door(wrong, sentence):
     with pytest.raises(FairFLError, match=sentence):
@@ -227,6 +229,83 @@ def test_three_groups_and_a_hundred_and_one_are_all_counted():
         counts = fed.report(fed.start())
         assert counts.shape == (1, 2, groups, 2, 2) and counts.sum() == 600
         np.testing.assert_array_equal(counts.sum((0, 1, 4)), fed.shards["train"].census().sum((0, 1)))
+
+
+def two_runs(**options):
+    return federation([20, 20, 20], runs=2, features=4, **options)
+
+
+def with_part(X, inputs=None, model=None, **options):
+    shards = Shards.of(X, np.arange(len(X)) % 2, np.arange(len(X)) % 2, [np.array_split(np.arange(len(X)), 3)])
+    made = inputs or Standard.plain(1, X.shape[1])
+    return Federation({"train": shards}, model or Dense(X.shape[1]), Local(), (0,), made, **options)
+
+
+SOME = np.random.default_rng(0).normal(size=(30, 4))
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), [
+    (lambda: with_part(SOME, model=Dense(3)), "reads rows of 3 features and there are 4"),
+    (lambda: with_part(SOME, Standard.plain(1, 3)), r"rows of shape \(4,\), and shift and scale are \(1, 3\)"),
+    (lambda: with_part(SOME, Standard.plain(2, 4)), "for 1 runs"),
+    (lambda: with_part(SOME, Standard(np.full((1, 4), np.nan, np.float32), np.ones((1, 4), np.float32))), "must be finite"),
+    (lambda: with_part(SOME, Standard(np.full((1, 4), 1e6, np.float32), np.ones((1, 4), np.float32))), "single precision"),
+    (lambda: with_part(SOME * 1e30), "single precision"),
+    (lambda: with_part(SOME, Pixels()), "images have 1 channels"),
+    (lambda: with_part(SOME, first=np.zeros(3)), "first model must be 5 finite numbers"),
+    (lambda: with_part(SOME, participants=1.5), "participants must be a whole number"),
+    (lambda: replace(two_runs(), seeds=(-1, 0)), "whole numbers of at least 0"),
+    (lambda: Federation({"test": two_runs().shards["test"]}, Dense(4), Local(), (0, 1), Standard.plain(2, 4)), 'a part "train"'),
+    (lambda: two_runs().logits(two_runs().start()[0]), r"shape \[2, 5\] or \[2, 3, 5\]"),
+    (lambda: two_runs().gradient(two_runs().start()[:1]), "Models must be numbers of shape"),
+    (lambda: two_runs().losses(np.zeros((4, 5), np.float32)), "Models must be numbers of shape"),
+    (lambda: two_runs().train(np.zeros((2, 1), np.float32), 1), "Models must be numbers of shape"),
+    (lambda: two_runs().train(np.zeros((2, 5), int), 1), "Models must be numbers of shape"),
+    (lambda: two_runs().report(two_runs().start(), cross=True), r"shape \[2, model, 5\]"),
+    (lambda: two_runs().losses(Models(np.zeros((2, 2, 5), np.float32), np.full((2, 3), 2))), "one of 2 models for all 3"),
+    (lambda: two_runs().losses(Models(np.zeros((2, 2, 5), np.float32), np.full((2, 1), 0))), "one of 2 models for all 3"),
+    (lambda: two_runs().gradient(two_runs().start(), batch=-1), "batch must be a whole number"),
+    (lambda: two_runs().report(two_runs().start(), who=[[0.5], [1.0]]), "who must be numbers of clients"),
+    (lambda: two_runs().report(two_runs().start(), who=np.full((2, 1), -7)), "who must be numbers of clients"),
+    (lambda: two_runs().train(two_runs().start(), 1, local=Local(lr=(0.1, 0.2, 0.3))), "3 values for 2 runs"),
+    (lambda: Shards.deal(door(), [[np.arange(6) < 3, np.arange(6) >= 3]]), "flatnonzero"),
+    (lambda: Shards.deal(door(), [[np.array([0.7])]]), "flatnonzero"),
+    (lambda: Shards.deal(door(), [[np.array([0])], [np.array([0]), np.array([1])]]), "same number of clients"),
+    (lambda: Shards(door(), np.arange(6, dtype=np.int32), np.array([[0, 5, 600]])), "within the 6 places"),
+    (lambda: Shards.deal(door(), [[np.array([0])]]).weighted(np.ones((1, 2))), "must be of shape"),
+    (lambda: images().run(FedAvg(Debias("fairbalance")), 1), "no meaning for other data"),
+    (lambda: tables(central=True).run(CoreFed(on="validation"), 1), "needs rows in part 'validation'"),
+    (lambda: two_runs().gradient(two_runs().start(), lambda z, y, a: z[:, None] * z), "one torch value, or a vector"),
+    (lambda: two_runs().gradient(two_runs().start(), lambda z, y, a: z[a == 0]), "equally many values"),
+])  # fmt: skip
+def test_what_does_not_fit_together_is_said_and_never_read_from_elsewhere(wrong, sentence):
+    with pytest.raises(FairFLError, match=sentence):
+        wrong()
+
+
+@pytest.mark.parametrize("engine", ["fused", "plain"])
+def test_a_client_that_lacks_a_group_has_the_gradient_0(engine):
+    a = np.r_[np.zeros(10, int), np.arange(20) % 2]
+    shards = Shards.of(SOME, np.arange(30) % 2, a, [np.array_split(np.arange(30), 3)])
+    fed = Federation({"train": shards}, Dense(4), Local(), (0,), Standard.of(shards), engine=engine)
+
+    def gap(z, y, a):
+        return (z[a == 0].mean() - z[a == 1].mean()).abs() if (a == 1).any() else torch.tensor(0.0)
+
+    values, slopes = fed.gradient(fed.start(), gap)
+    assert values[0, 0] == 0 and (slopes[0, 0] == 0).all() and (slopes[0, 1:, :4] != 0).all()
+
+
+def test_a_part_that_lacks_the_last_class_is_counted_like_the_others():
+    fed = federation([30, 30], classes=3)
+    few = Shards.of(fed.shards["train"].X, np.arange(60) % 2, np.zeros(60, int), [np.array_split(np.arange(60), 2)])
+    history = replace(fed, shards={"train": fed.shards["train"], "test": few}).run(FedAvg(), 2)
+    assert history.counts["test"].shape == (1, 2, 2, 2, 3, 3)
+
+
+def test_nothing_is_known_of_no_rows():
+    nothing = np.zeros((2, 2, 2))
+    assert all(np.isnan(metrics.MODEL[name](nothing)) for name in ("acc", "mcc", "eod", "spd", "balanced_acc"))
 
 
 # What goes wrong inside.
@@ -439,6 +518,55 @@ def test_another_setting_another_method_and_a_broken_file_begin_anew(tmp_path):
     same(make("fedavg", tmp_path, rounds=5), make("fedavg", None, rounds=5))
     with pytest.raises(FairFLError, match="at least one round"):
         fed.run(FedAvg(), 3, keep=tmp_path, every=0)
+
+
+class Scaled:
+    def __init__(self, by):
+        self.by = by
+
+    def __call__(self, messages):
+        return self.by * np.asarray(messages).sum(axis=1)
+
+    def bound(self, messages):
+        return self(messages)
+
+
+def closure(by):
+    return lambda messages: by * np.asarray(messages).sum(axis=1)
+
+
+@dataclass(frozen=True)
+class Named(Method):
+    setting: object = None
+    name: str = "named"
+
+    def start(self, fed):
+        return State(fed.start())
+
+    def round(self, fed, state, t):
+        return state
+
+
+@pytest.mark.parametrize("pair", [
+    (closure(1), closure(2)), (partial(closure, 1), partial(closure, 2)), (Scaled(1), Scaled(2)),
+    (Scaled(1).bound, Scaled(2).bound),
+    (np.zeros(5000), np.eye(1, 5000, 2500)[0]), (torch.zeros(5000), torch.eye(1, 5000)[0]), ({"a": {"b": 1}}, {"a": {}, "b": 1}),
+    ((1, 2), (12,)), (1, 1.0), (1, True), ("1", 1), (lambda x: x + 1, lambda x: x + 2), (range(3), range(4)),
+    ([[1], [2]], [[1, 2]]),
+])  # fmt: skip
+def test_the_name_of_a_kept_run_tells_settings_apart(pair):
+    fed = federation([20, 20])
+    first, other = (digest(fed, Named(setting)) for setting in pair)
+    assert first != other and first == digest(federation([20, 20]), Named(pair[0]))
+
+
+def test_a_kept_run_goes_on_after_secure_sums_and_refuses_what_it_cannot_tell_apart(tmp_path):
+    fed = federation([20, 20, 20], aggregate=SecAgg(3, seed=1))
+    fed.run(FedAvg(), 2, keep=tmp_path)
+    fed.run(FedAvg(), 3, keep=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    with pytest.raises(FairFLError, match="depends on a Generator cannot be kept"):
+        fed.run(Named(np.random.default_rng(0)), 1, keep=tmp_path)
 
 
 CHILD = """

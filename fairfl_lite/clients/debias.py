@@ -79,6 +79,8 @@ class Debias:
                 weights = np.where((choices == kind)[..., None, None], table, weights)
             shards = shards.weighted(weights)
         if (choices == "fairbalance").any():
+            if shards.X.ndim != 2 or shards.examples.classes != 2:
+                raise FairFLError("FairBalance fills up the rarer of two labels in a table: it has no meaning for other data.")
             shards = fairbalance(fed, shards, (choices == "fairbalance") & (shards.sizes > 0))
         return shards
 

@@ -38,6 +38,8 @@ class Local:
     def __post_init__(self) -> None:
         choose(self.optimizer, ("sgd", "adam"), "optimizer")
         choose(self.schedule, ("constant", "cosine"), "schedule")
+        if np.ndim(self.lr) > 1:
+            raise FairFLError(f"Local.lr must be a number, or one per run, not {self.lr!r}.")
         numbers = np.array([*np.atleast_1d(self.lr), self.decay, self.epochs, self.batch, self.momentum, self.prox, self.fade])
         if numbers.dtype.kind not in "if" or not np.isfinite(numbers).all() or (numbers < 0).any():
             raise FairFLError(
@@ -45,6 +47,8 @@ class Local:
             )
         if int(self.epochs) != self.epochs or int(self.batch) != self.batch:
             raise FairFLError(f"Local training needs whole epochs and batch, not {self.epochs} and {self.batch}.")
+        for name in ("epochs", "batch"):
+            object.__setattr__(self, name, int(getattr(self, name)))
         if self.momentum >= 1 or (self.momentum and self.optimizer == "adam"):
             raise FairFLError(f"momentum={self.momentum} needs SGD and a value below 1: Adam has momentum of its own.")
 
@@ -55,6 +59,8 @@ class Local:
 
     def rates(self, runs: int, t: int) -> np.ndarray:
         """The rate of each run at the start of round t, [run]."""
+        if np.size(self.lr) not in (1, runs):
+            raise FairFLError(f"Local.lr has {np.size(self.lr)} values for {runs} runs: give one, or one per run.")
         return np.broadcast_to(np.asarray(self.lr, np.float64) * self.fade ** max(t - 1, 0), runs)
 
     def slowed(self, step: int, steps: int) -> float:

@@ -15,6 +15,8 @@ import numpy as np
 
 from fairfl_lite.errors import FairFLError, choose
 
+FAR, HUGE = 1e4, 1e15
+"""How many standard deviations a mean may be from 0, and how large a row may be when it is read, in single precision."""
 STRIP = 1 << 16  # rows that are checked at a time, so that a check needs no copy of the data
 
 
@@ -104,15 +106,26 @@ class Shards:
 
     @classmethod
     def deal(cls, examples: Examples, rows: Iterable[Sequence[np.ndarray]]) -> Shards:
-        sizes, pieces = [], [np.empty(0, np.int32)]
+        sizes: list[list[int]] = []
+        pieces = [np.empty(0, np.int32)]
         for run in rows:
             sizes.append([len(client) for client in run])
+            if any(np.asarray(client).dtype.kind not in "iu" for client in run if len(client)):
+                raise FairFLError("Deal rows by their numbers, whole numbers from 0: np.flatnonzero makes them of a mask.")
             pieces += [np.asarray(client, np.int32) for client in run]
+        if len({len(run) for run in sizes}) != 1:
+            raise FairFLError(f"Every run needs the same number of clients, not {sorted({len(run) for run in sizes})}.")
         size = np.array(sizes, np.int64).reshape(len(sizes), -1)
         ends = size.cumsum().reshape(size.shape)
         return cls(examples, np.concatenate(pieces), np.concatenate([ends[:, :1] - size[:, :1], ends], axis=1))
 
     def __post_init__(self) -> None:
+        if (
+            self.start.ndim != 2
+            or (np.diff(self.start, axis=1) < 0).any()
+            or not 0 <= self.start.min() <= self.start.max() <= self.index.size
+        ):
+            raise FairFLError(f"Clients must begin and end within the {self.index.size} places of the index, in order.")
         if self.index.size and not 0 <= self.index.min() <= self.index.max() < len(self.examples):
             raise FairFLError(f"A client holds rows {self.index.min()} to {self.index.max()}: there are {len(self.examples)}.")
         fine = all(np.isfinite(self.weight[first : first + STRIP]).all() for first in range(0, self.weight.size, STRIP))
@@ -170,6 +183,8 @@ class Shards:
 
     def weighted(self, by: np.ndarray) -> Shards:
         """The same rows, each weighing what its client gives to its (group, label): by [run, client, group, label]."""
+        if by.shape != (wanted := (*self.sizes.shape, self.examples.groups, self.examples.classes)):
+            raise FairFLError(f"Weights by group and label must be of shape {wanted}, not {by.shape}.")
         weight = np.ones(self.index.size, np.float32)  # also where nobody holds the row
         for r, k in np.ndindex(*self.sizes.shape):
             rows = self.rows(r, k)
@@ -212,6 +227,20 @@ class Standard:
         )
         return first[which]
 
+    def check(self, part: str, X: np.ndarray, runs: int) -> None:
+        """Refuses rows that these statistics do not fit, and what single precision could not hold."""
+        if self.shift.shape != self.scale.shape or self.shift.shape != (runs, *X.shape[1:]):
+            raise FairFLError(f"Part {part!r} has rows of shape {X.shape[1:]}, and shift and scale are {self.shift.shape}: they "
+                              f"must be [run, feature] for {runs} runs.")  # fmt: skip
+        if not (np.isfinite(self.shift).all() and np.isfinite(self.scale).all()):
+            raise FairFLError("Shift and scale must be finite numbers.")
+        far = np.abs(self.shift * self.scale).max(0, initial=0)
+        large = np.maximum(np.abs(X.max(0, initial=0)), np.abs(X.min(0, initial=0))) * np.abs(self.scale).max(0, initial=0)
+        if (far > FAR).any() or (large > HUGE).any():
+            j = int(np.argmax(np.maximum(far / FAR, large / HUGE)))
+            raise FairFLError(f"Feature {j} of part {part!r} lies so far from 0 for its spread that single precision loses it: "
+                              "take its mean off and divide by its standard deviation first.")  # fmt: skip
+
     def repeat(self, n: int) -> Standard:
         return Standard(np.tile(self.shift, (n, 1)), np.tile(self.scale, (n, 1)))
 
@@ -237,6 +266,16 @@ class Pixels:
     @classmethod
     def of(cls, name: str) -> Pixels:
         return cls(*PIXELS[choose(name, PIXELS, "dataset of images named")])
+
+    def check(self, part: str, X: np.ndarray, runs: int) -> None:
+        """Refuses what are no images of these channels."""
+        channels = {len(self.shift), len(self.scale)}
+        if X.ndim != 4 or not channels <= {1, X.shape[1]}:
+            raise FairFLError(
+                f"Part {part!r} has rows of shape {X.shape[1:]}: images have {max(channels)} channels and two sides."
+            )
+        if not np.isfinite([*self.shift, *self.scale]).all() or 0 in self.scale:
+            raise FairFLError("What is taken off pixels, and what they are divided by, must be finite and the latter not 0.")
 
     def repeat(self, n: int) -> Pixels:
         return self

@@ -251,6 +251,19 @@ def _side_by_side(theta, hidden, d, rows, x, sign, share, layer, gradient):
 
 
 @njit(fastmath=FAST)
+def _with_memory(wide, gradient, speed, anchor, rate, inverse, decay, momentum, prox):
+    """A step of sixteen models with momentum and a proximal term; a lane that has ended has the rate 0."""
+    step, mean, shrink, pull, keep = load(rate, 0), load(inverse, 0), splat(decay), splat(prox), splat(momentum)
+    for p in range(wide.shape[0]):
+        w = load(wide, p * LANES)
+        slope = fma(shrink, w, mul(load(gradient, p * LANES), mean))
+        slope = fma(pull, sub(w, load(anchor, p * LANES)), slope)
+        v = fma(keep, load(speed, p * LANES), slope)
+        store(speed, p * LANES, v)
+        store(wide, p * LANES, sub(w, mul(step, v)))
+
+
+@njit(fastmath=FAST)
 def _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden, lr, decay, epochs, batch, key,
              momentum, prox, cosine, toward, like, block):  # fmt: skip
     """Train up to sixteen replicas in place by SGD, each in its own lane with its own rows, order and end.
@@ -269,11 +282,13 @@ def _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden,
     for lane in range(members):
         longest = max(longest, stop[block[lane]] - start[block[lane]])
     wide = np.zeros((theta.shape[1], LANES), np.float32)
-    speed, anchor = np.zeros_like(wide), np.zeros_like(wide)
+    plain = momentum == 0 and prox == 0
+    more = 0 if plain else theta.shape[1]
+    speed, anchor = np.zeros((more, LANES), np.float32), np.zeros((more, LANES), np.float32)
     order = np.empty((1 if alike else members, longest), np.int64)
     size, seen, epoch = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
     count, state = np.zeros(LANES, np.int64), np.zeros(LANES, np.uint64)
-    rate, inverse, pull = np.zeros(LANES, np.float32), np.zeros(LANES, np.float32), np.zeros(LANES, np.float32)
+    rate, inverse = np.zeros(LANES, np.float32), np.zeros(LANES, np.float32)
     taken, steps = 0, np.ones(LANES, np.int64)
     for lane in range(members):
         r = block[lane]
@@ -301,13 +316,14 @@ def _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden,
             going = epoch[lane] < epochs
             count[lane] = min(size[lane], stop[r] - start[r] - seen[lane]) if going else 0
             rate[lane] = lr[r] if going else _ZERO
-            if cosine and going:
-                rate[lane] = np.float32(lr[r] * 0.5 * (1 + np.cos(np.pi * taken / steps[lane])))
-            pull[lane] = prox * np.float32(count[lane])
             inverse[lane] = np.float32(1.0 / count[lane]) if going else _ZERO
             most = max(most, count[lane])
         if most == 0:
             break
+        if cosine:
+            for lane in range(members):
+                rate[lane] *= np.float32(0.5 * (1 + np.cos(np.pi * min(taken, steps[lane]) / steps[lane])))
+            taken += 1
         gradient[:] = _ZERO
         for begin in range(0, most, STRIP):
             rows = min(STRIP, most - begin)
@@ -324,22 +340,13 @@ def _abreast(X, y, weight, index, start, stop, theta, run, shift, scale, hidden,
                         _take(X, y, weight, index, order[lane, seen[lane] + begin + i], lane, shift[r], scale[r],
                               x, sign, share, i)  # fmt: skip
             _side_by_side(wide, hidden, d, padded, x, sign, share, layer, gradient)
-        step, mean, shrink = load(rate, 0), load(inverse, 0), splat(decay)
-        taken += 1
-        if prox > 0:
-            for p in range(wide.shape[0]):
-                away = sub(load(wide, p * LANES), load(anchor, p * LANES))
-                store(gradient, p * LANES, fma(load(pull, 0), away, load(gradient, p * LANES)))
-        if momentum > 0:
-            for p in range(wide.shape[0]):
-                w = load(wide, p * LANES)
-                v = fma(splat(momentum), load(speed, p * LANES), fma(shrink, w, mul(load(gradient, p * LANES), mean)))
-                store(speed, p * LANES, v)
-                store(wide, p * LANES, sub(w, mul(step, v)))
-        else:
+        if plain:
+            step, mean, shrink = load(rate, 0), load(inverse, 0), splat(decay)
             for p in range(wide.shape[0]):
                 w = load(wide, p * LANES)
                 store(wide, p * LANES, sub(w, mul(step, fma(shrink, w, mul(load(gradient, p * LANES), mean)))))
+        else:
+            _with_memory(wide, gradient, speed, anchor, rate, inverse, decay, momentum, prox)
         for lane in range(members):
             r, n = block[lane], stop[block[lane]] - start[block[lane]]
             seen[lane] += count[lane]
@@ -580,6 +587,7 @@ class Fused:
             mine = torch.as_tensor(work.index[start : start + rows])
             found.append(pushed(of, logits[end - rows : end], y[mine], a[mine].long()) if rows else None)
         many = next((len(one[0]) for one in found if one), 0)
+        gathered([(one[0], np.zeros((len(one[0]), 1))) if one else None for one in found], 1, theta.dtype)  # equally many values
         sides = [torch.cat([one[1][j] for one in found if one]).numpy() for j in range(many)]
         pulls = [self._pullback(work, theta, model, slope) for slope in sides]
         return gathered([(one[0], np.stack([pull[i] for pull in pulls])) if one else None for i, one in enumerate(found)],

@@ -14,6 +14,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from fairfl_lite.clients.local import Local
 from fairfl_lite.engines.base import Of, Work
 from fairfl_lite.engines.order import Shuffle, passes
+from fairfl_lite.errors import FairFLError
 from fairfl_lite.models import Model
 
 IMAGES = 100
@@ -136,9 +137,9 @@ class Plain:
               ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
         parts = list(_parts(X))
         if len(parts) == 1:
-            values = torch.atleast_1d(of(self.model.forward(params, read(X)), y, a))
-            slopes = [torch.autograd.grad(value, params, retain_graph=True)[0].numpy() for value in values]
-            return values.detach().numpy().astype(np.float64), np.stack(slopes)
+            whole = _vector(of(self.model.forward(params, read(X)), y, a))
+            slopes = [_slope(value, params).numpy() for value in whole]
+            return whole.detach().numpy().astype(np.float64), np.stack(slopes)
         with torch.no_grad():
             logits = logits_of(self.model, params, X, read)
         values, pushes = pushed(of, logits, y, a)
@@ -161,14 +162,30 @@ class Plain:
 def pushed(of: Of, logits: torch.Tensor, y: torch.Tensor, a: torch.Tensor) -> tuple[np.ndarray, list[torch.Tensor]]:
     """The values of a function of the logits, and the gradient of each value by the logits."""
     leaf = logits.detach().requires_grad_()
-    values = torch.atleast_1d(of(leaf, y, a))
-    pushes = [torch.autograd.grad(value, leaf, retain_graph=True)[0] for value in values]
+    values = _vector(of(leaf, y, a))
+    pushes = [_slope(value, leaf) for value in values]
     return values.detach().numpy().astype(np.float64), pushes
+
+
+def _vector(values: Any) -> torch.Tensor:
+    if not isinstance(values, torch.Tensor) or values.ndim > 1:
+        raise FairFLError("A function of logits must give one torch value, or a vector of them.")
+    return torch.atleast_1d(values)
+
+
+def _slope(value: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+    """The gradient of a value; 0 where it does not depend on the logits, as for a client that lacks a group."""
+    if not value.requires_grad:
+        return torch.zeros_like(by)
+    (found,) = torch.autograd.grad(value, by, retain_graph=True, allow_unused=True)
+    return torch.zeros_like(by) if found is None else found
 
 
 def gathered(found: list[tuple[np.ndarray, np.ndarray] | None], size: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """Values and gradients of all replicas; NaN and 0 for one without rows."""
     many = next((len(one[0]) for one in found if one), 1)
+    if any(len(one[0]) != many for one in found if one):
+        raise FairFLError("A function of logits must give equally many values for every client.")
     values, gradients = np.full((len(found), many), np.nan), np.zeros((len(found), many, size), dtype)
     for i, one in enumerate(found):
         if one:

@@ -111,17 +111,27 @@ class Federation:
 
     def __post_init__(self) -> None:
         runs = len(self.seeds)
-        if np.size(self.local.lr) not in (1, runs):
-            raise FairFLError(f"Local.lr has {np.size(self.local.lr)} values for {runs} runs: give one, or one per run.")
+        _seeds(self.seeds)
+        self.local.rates(runs, 1)
+        if "train" not in self.shards:
+            raise FairFLError('A federation needs a part "train" in its shards.')
         if getattr(self._engine, "model", self.model) != self.model:
             raise FairFLError("The engine was made for another model: give engine=Plain(model), or its name.")
         choose(self.diverged, ("refuse", "keep"), "way with diverged runs named")
         for part, shards in self.shards.items():
             if len(shards.start) != runs:
                 raise FairFLError(f"Part {part!r} has rows for {len(shards.start)} runs, and there are {runs} seeds.")
+            self.inputs.check(part, shards.X, runs)
             if shards.examples.classes > self.model.classes:
                 raise FairFLError(f"Labels of part {part!r} go up to {shards.examples.classes - 1}, but the model tells "
                                   f"{self.model.classes} classes apart: give it classes={shards.examples.classes}.")  # fmt: skip
+        object.__setattr__(self, "shards", _alike(self.shards, self.model.classes))
+        if getattr(self.model, "features", columns := self.shards["train"].X.shape[1]) != columns:
+            raise FairFLError(f"The model reads rows of {self.model.features} features and there are {columns}.")  # type: ignore[attr-defined]
+        if self.first is not None and (np.shape(self.first) != (self.model.size,) or not np.isfinite(self.first).all()):
+            raise FairFLError(f"The first model must be {self.model.size} finite numbers, not of shape {np.shape(self.first)}.")
+        if not isinstance(self.participants, int | np.integer):
+            raise FairFLError(f"participants must be a whole number, not {self.participants!r}.")
         if not 0 <= self.participants <= self.clients:
             raise FairFLError(f"Of {self.clients} clients, {self.participants} cannot take part: 0 stands for all of them.")
         if not self.sizes().sum(1).all():
@@ -183,7 +193,8 @@ class Federation:
     def start(self) -> np.ndarray:
         """The server's first model, [run, P]."""
         if self.first is not None:
-            return np.tile(self.first, (len(self.seeds), 1))
+            kind = np.float64 if np.asarray(self.first).dtype == np.float64 else np.float32
+            return np.tile(np.asarray(self.first, kind), (len(self.seeds), 1))
         return np.stack([self.model.init(rng) for rng in self.rng("start")])
 
     def train(self, params: np.ndarray, t: int, *, who: np.ndarray | None = None, on: Shards | None = None,
@@ -236,6 +247,8 @@ class Federation:
         By default the mean log loss. batch : how many rows of each client, drawn for round t; 0 for all of them.
         A client without rows has the value NaN and the gradient 0.
         """
+        if not isinstance(batch, int | np.integer) or batch < 0:
+            raise FairFLError(f"batch must be a whole number of at least 0, not {batch!r}.")
         work, who = self._work(self._part(on), who)
         if batch:
             work = self._drawn(work, gather(self._keys("slopes", t), who).ravel(), batch)
@@ -312,6 +325,7 @@ class Federation:
 
     def _each(self, params: np.ndarray, who: np.ndarray) -> np.ndarray:
         """A copy of the model of each participant, [run, participant, P]."""
+        self._shaped(params, who.shape[1])
         theta = np.empty((*who.shape, self.model.size), params.dtype)
         theta[:] = params[:, None] if params.ndim == 2 else params
         return theta
@@ -320,9 +334,11 @@ class Federation:
         """The replicas of those in `who`, all clients of these shards if None; a participant -1 has no rows."""
         if who is None:
             who = np.broadcast_to(np.arange(shards.clients), shards.sizes.shape)
-        elif np.ndim(who) != 2 or len(who) != len(self.seeds) or np.max(who, initial=-1) >= shards.clients:
+        elif (np.ndim(who) != 2 or len(who) != len(self.seeds) or np.asarray(who).dtype.kind not in "iu"
+              or np.max(who, initial=-1) >= shards.clients or np.min(who, initial=0) < -1):  # fmt: skip
             raise FairFLError(f"who must be numbers of clients [run, participant] from 0 to {shards.clients - 1}, as fed.who(t) "
                               f"gives for {len(self.seeds)} runs, not of shape {np.shape(who)}.")  # fmt: skip
+        who = np.asarray(who)
         start, stop = (gather(ends, who).ravel() for ends in (shards.start[:, :-1], shards.start[:, 1:]))
         run = np.repeat(np.arange(len(who)), who.shape[1])
         return Work(shards.examples, self.inputs, shards.index, shards.weight, run, start, stop), who
@@ -339,14 +355,27 @@ class Federation:
         """All models [model, P], and which of them each replica takes."""
         runs, many = who.shape
         if isinstance(params, Models):
-            which = np.arange(runs)[:, None] * params.models.shape[1] + gather(params.of, who)
-            return self._finite(params.models.reshape(-1, self.model.size)), which.ravel()
-        if params.ndim == 3 and params.shape[1] != many:
-            raise FairFLError(
-                f"There are {params.shape[1]} models for {many} clients of part {on!r}: name them by `who`, or use cross."
-            )
-        theta = params.reshape(-1, self.model.size)
+            models, of = self._shaped(params.models, 0), np.asarray(params.of)
+            clients = self._part(on).clients
+            if of.shape != (runs, clients) or of.dtype.kind not in "iu" or not 0 <= of.min() <= of.max() < models.shape[1]:
+                raise FairFLError(
+                    f"Models.of must name one of {models.shape[1]} models for all {clients} clients of part {on!r}."
+                )
+            which = np.arange(runs)[:, None] * models.shape[1] + gather(of, who)
+            return self._finite(models.reshape(-1, self.model.size)), which.ravel()
+        theta = self._shaped(params, many).reshape(-1, self.model.size)
         return self._finite(theta), np.repeat(np.arange(runs), many) if params.ndim == 2 else np.arange(runs * many)
+
+    def _shaped(self, params: np.ndarray, many: int) -> np.ndarray:
+        """Models [run, P] or [run, model, P], as many as there are clients (any number if 0)."""
+        runs, size = len(self.seeds), self.model.size
+        good = isinstance(params, np.ndarray) and params.dtype.kind == "f" and params.ndim in ((2, 3) if many else (3,))
+        if not good or len(params) != runs or params.shape[-1] != size or (many and params.ndim == 3 and params.shape[1] != many):
+            wanted = f"[{runs}, {size}] or [{runs}, {many}, {size}]" if many else f"[{runs}, model, {size}]"
+            raise FairFLError(
+                f"Models must be numbers of shape {wanted}, [run, (who is asked,) parameter], not {np.shape(params)}."
+            )
+        return params
 
     def _finite(self, theta: np.ndarray) -> np.ndarray:
         if self.diverged == "refuse" and not np.isfinite(theta).all():
@@ -358,7 +387,7 @@ class Federation:
         work, who = self._work(shards, who)
         shape: tuple[int, ...] = who.shape
         if cross:
-            assert isinstance(params, np.ndarray)
+            params = self._shaped(params, 0)  # type: ignore[arg-type]
             runs, models, many = len(who), params.shape[1], who.shape[1]
             shape = (runs, models, many)
             place = (np.arange(runs)[:, None, None] * many + np.zeros((1, models, 1), int) + np.arange(many)).ravel()
@@ -411,8 +440,20 @@ def turned(images: Images, runs: Sequence[Sequence[np.ndarray]], rotations: Sequ
     return Shards.of(np.concatenate(x), labels, np.zeros(len(labels), np.int8), index, classes=images.classes)
 
 
+def _alike(parts: Mapping[str, Shards], classes: int) -> Mapping[str, Shards]:
+    """The parts with as many classes as the model tells apart, so that all counts have one shape; examples stay shared."""
+    made: dict[int, Examples] = {}
+    found = {}
+    for name, part in parts.items():
+        examples = part.examples
+        if examples.classes != classes:
+            examples = made.setdefault(id(examples), replace(examples, classes=classes))
+        found[name] = part if examples is part.examples else replace(part, examples=examples)
+    return found
+
+
 def _seeds(seeds: Sequence[int]) -> tuple[int, ...]:
     seeds = tuple(seeds)
-    if not seeds or min(seeds) < 0:
+    if not seeds or not all(isinstance(seed, int | np.integer) and seed >= 0 for seed in seeds):
         raise FairFLError(f"A federation needs seeds, whole numbers of at least 0, not {seeds}.")
     return seeds

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairfl_lite import imports, store
+from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation.state import Method, State
 
 if TYPE_CHECKING:
@@ -27,7 +33,9 @@ class Book:
     def __init__(self, fed: Federation, method: Method, record: Sequence[str], remember: Sequence[str], folder: Path) -> None:
         self.counts: dict[str, list[np.ndarray]] = {part: [] for part in record}
         self.memory: dict[str, list[np.ndarray]] = {name: [] for name in remember}
-        key = digest(fed, method, [*record, "", *remember], _code(fed, method))
+        key = digest(
+            fed, method, [*record, "", *remember], _code(fed, method), [np.__version__, *map(version, ("numba", "torch"))]
+        )
         self.path: Path | None = folder / f"{method.name}-{key[:24]}.npz"
 
     @classmethod
@@ -41,7 +49,7 @@ class Book:
         """How many rounds are done, and the state after them; a run that went further than `rounds` is begun anew."""
         kept = store.read_arrays(self.path) if self.path else {}
         done = int(kept.get("rounds", 0))
-        if not 0 < done <= rounds:
+        if not 0 < done <= rounds or not {"params", *(name for name, _ in self._rows())} <= kept.keys():
             return 0, None
         for name, rows in (*self._rows(),):
             rows += list(np.moveaxis(kept[name], 1, 0))
@@ -70,13 +78,23 @@ class Book:
 
 
 def _code(fed: Federation, method: Method) -> list[str]:
-    """The code that a run is made of; of a method or model outside the package only its settings count."""
-    inside = {type(part).__module__ for part in (fed, method, fed.model, fed._engine)}
-    return [imports.digest(name) for name in sorted(inside) if name.startswith(f"{__package__.partition('.')[0]}.")]
+    """The code that a run is made of: of the package's modules all that they import, of others their own file."""
+    parts = (fed, method, fed.model, fed._engine, fed.aggregate)
+    modules = {getattr(part, "__module__", type(part).__module__) for part in parts}
+    inside = f"{__package__.partition('.')[0]}."
+    return [imports.digest(name) if name.startswith(inside) else _own(name) for name in sorted(modules)]
+
+
+def _own(module: str) -> str:
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return store.sha256(Path(file)) if file else module
 
 
 def digest(*parts: Any) -> str:
-    """sha256 of settings and arrays, through dataclasses, mappings and sequences."""
+    """sha256 of settings and arrays, through dataclasses, functions, mappings, sequences and objects with attributes.
+
+    FairFLError for what has no such content: a run that it decides could be taken for another.
+    """
     whole = hashlib.sha256()
     for part in parts:
         _take(whole, part)
@@ -84,20 +102,47 @@ def digest(*parts: Any) -> str:
 
 
 def _take(whole: Any, part: Any) -> None:
-    if isinstance(part, np.ndarray):
-        whole.update(f"{part.dtype.str}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
-    elif is_dataclass(part) and not isinstance(part, type):
-        whole.update(type(part).__qualname__.encode())
-        _take(whole, {field.name: getattr(part, field.name) for field in fields(part)})
-    elif isinstance(part, Mapping):
-        for name in sorted(part):
-            whole.update(f"\0{name}\0".encode())
-            _take(whole, part[name])
-    elif isinstance(part, list | tuple):
-        whole.update(f"[{len(part)}]".encode())
-        for one in part:
-            _take(whole, one)
-    elif callable(part):
-        whole.update(f"{part.__module__}.{getattr(part, '__qualname__', type(part).__qualname__)}".encode())
-    else:
-        whole.update(f"{type(part).__name__} {part!r}\0".encode())
+    content = _content(part)
+    if isinstance(content, bytes):
+        whole.update(f"{type(part).__name__} {len(content)} ".encode() + content)
+        return
+    whole.update(f"{type(part).__module__}.{type(part).__qualname__} {len(content)} ".encode())
+    for one in content:
+        _take(whole, one)
+
+
+def _content(part: Any) -> bytes | Sequence[Any]:
+    """What a setting is made of: its bytes, or its parts."""
+    if part is None or part is ... or isinstance(part, bool | int | float | complex | str | bytes | Path | np.generic | type):
+        return repr(part).encode()
+    if hasattr(part, "detach"):
+        part = part.detach().numpy()
+    if isinstance(part, np.ndarray) and part.dtype != object:
+        return f"{part.dtype.str}{part.shape}".encode() + np.ascontiguousarray(part).tobytes()
+    if isinstance(part, Mapping):
+        return sorted(part.items(), key=lambda pair: repr(pair[0]))
+    if isinstance(part, list | tuple | range):
+        return list(part)
+    if isinstance(part, set | frozenset):
+        return sorted(part, key=repr)
+    if isinstance(part, functools.partial):
+        return [part.func, list(part.args), dict(part.keywords)]
+    if inspect.ismethod(part):
+        return [part.__func__, part.__self__]
+    if inspect.isfunction(part):
+        closed = [cell.cell_contents for cell in part.__closure__ or ()]
+        return [part.__module__, part.__qualname__, part.__code__, part.__defaults__, part.__kwdefaults__, closed]
+    if inspect.iscode(part):
+        return [part.co_code, part.co_names, part.co_consts]
+    if is_dataclass(part):
+        unseen = {field.name for field in fields(part) if not field.compare}
+        return [{name: value for name, value in _attributes(part).items() if name not in unseen}]
+    if hasattr(part, "__dict__"):
+        return [_attributes(part)]
+    raise FairFLError(f"A run that depends on a {type(part).__name__} cannot be kept: give numbers, words or arrays as settings.")
+
+
+def _attributes(part: Any) -> dict[str, Any]:
+    """What an object was given; not what it worked out from that and keeps."""
+    worked_out = {name for kind in type(part).__mro__ for name, made in vars(kind).items() if isinstance(made, cached_property)}
+    return {name: value for name, value in vars(part).items() if name not in worked_out}

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation import Federation, Method, State, gather, scatter
-from fairfl_lite.methods.settings import PerRun, per_run, require, require_whole
+from fairfl_lite.methods.settings import PerRun, per_run, require, require_rows, require_whole
 from fairfl_lite.streams import stream
 
 
@@ -167,8 +167,10 @@ class RankFF(Method):
         for name in ("lr", "growth", "p"):
             require(name, getattr(self, name), 0, above=True)
         require("sigma0", self.sigma0, 0)
+        require("M", self.M, -np.inf)
 
     def start(self, fed: Federation) -> State:
+        require_rows(fed, self.on)
         runs, params = len(fed.seeds), fed.start()
         alpha = np.full((runs, fed.clients), -np.inf)
         weights = scatter(np.ones(fed.everybody().shape), fed.everybody(), fed.clients, 0.0)
