@@ -186,6 +186,12 @@ class Federation:
         chosen = np.sort(chosen, axis=1)
         return np.where(chosen < self.clients, chosen, -1)
 
+    def require_rows(self, on: str) -> None:
+        """Refuses a part of the data in which a client that takes part has no rows to be asked about."""
+        shards = self._part(on)
+        if shards.clients != self.clients or ((shards.sizes == 0) & (self.sizes() > 0)).any():
+            raise FairFLError(f"Every client that trains needs rows in part {on!r}: deal it some, or ask about another part.")
+
     def rng(self, purpose: str, t: int = 0) -> list[np.random.Generator]:
         """One generator per run from the stream (seed, purpose, t)."""
         return [streams.stream(seed, purpose, t) for seed in self.seeds]

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairfl_lite.errors import choose
 from fairfl_lite.federation import Federation, Method, State, scatter
-from fairfl_lite.methods.settings import PerRun, per_run, require, require_rows
+from fairfl_lite.methods.settings import PerRun, per_run, require
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class CoreFed(Method):
         require("floor", self.floor, 0, above=True)
 
     def start(self, fed: Federation) -> State:
-        require_rows(fed, self.on)
+        fed.require_rows(self.on)
         return State(fed.start(), {"weights": fed.shares()})
 
     def round(self, fed: Federation, state: State, t: int) -> State:

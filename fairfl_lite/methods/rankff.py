@@ -13,7 +13,7 @@ import numpy as np
 
 from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation import Federation, Method, State, gather, scatter
-from fairfl_lite.methods.settings import PerRun, per_run, require, require_rows, require_whole
+from fairfl_lite.methods.settings import PerRun, per_run, require, require_whole
 from fairfl_lite.streams import stream
 
 
@@ -170,7 +170,7 @@ class RankFF(Method):
         require("M", self.M, -np.inf)
 
     def start(self, fed: Federation) -> State:
-        require_rows(fed, self.on)
+        fed.require_rows(self.on)
         runs, params = len(fed.seeds), fed.start()
         alpha = np.full((runs, fed.clients), -np.inf)
         weights = scatter(np.ones(fed.everybody().shape), fed.everybody(), fed.clients, 0.0)

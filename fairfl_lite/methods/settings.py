@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.errors import FairFLError
 
 if TYPE_CHECKING:
     from fairfl_lite.federation import Federation
@@ -38,10 +38,3 @@ def per_run(fed: Federation, name: str, value: PerRun) -> np.ndarray:
     if values.shape not in ((), (runs,)):
         raise FairFLError(f"{name} has {values.size} values for {runs} runs: give one, or one per run.")
     return np.broadcast_to(values, runs)[:, None]
-
-
-def require_rows(fed: Federation, on: str) -> None:
-    """Refuses a part of the data in which a client that takes part has no rows to ask about."""
-    shards = fed.shards[choose(on, fed.shards, "part of the data")]
-    if shards.clients != fed.clients or ((shards.sizes == 0) & (fed.sizes() > 0)).any():
-        raise FairFLError(f"Every client that trains needs rows in part {on!r}: deal it some, or ask about another part.")

@@ -109,6 +109,9 @@ class Quadratics:
     def who(self, t: int) -> np.ndarray:
         return self.everybody()
 
+    def require_rows(self, on: str) -> None:
+        """Utilities are formulas here: there is nothing to lack."""
+
     @property
     def optimum(self) -> np.ndarray:
         """The model with the largest sum of utilities, [d]."""
