@@ -123,13 +123,14 @@ def save(
     target, other = (other.with_name(f"{other.name}.gz"), other) if large else (other, other.with_name(f"{other.name}.gz"))
     made = {
         "command": command,
-        "parameters": dict(parameters),
+        "parameters": json.loads(json.dumps(dict(parameters), default=repr)),
         "seconds": round(float(seconds), 1),
         "data": {str(dataset): _digest(str(dataset)) for dataset in sorted(datasets)},
         "source": {"module": module, "sha256": imports.digest(module)} if module else None,
         "reads": {other: digest(other) for other in sorted(reads)},
         "git": _git(),
         "versions": versions(),
+        "cpu": _cpu(),
         "rows": len(frame),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
@@ -147,12 +148,21 @@ def _csv(frame: pd.DataFrame, digits: str) -> bytes:
 def versions() -> dict[str, str]:
     """The versions a number can depend on."""
     found = {"python": platform.python_version(), "fairfl_lite": fairfl_lite.__version__}
-    for package in ("numpy", "numba", "torch"):
+    for package in ("numpy", "scipy", "pandas", "scikit-learn", "numba", "llvmlite", "torch"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = "not installed"
     return found
+
+
+def _cpu() -> str:
+    """The kind of processor, as the compiler of the kernels calls it: other kinds round otherwise."""
+    try:
+        from llvmlite.binding import get_host_cpu_name
+    except ImportError:
+        return platform.machine()
+    return f"{platform.machine()} {get_host_cpu_name()}"
 
 
 def _digest(dataset: str) -> str:

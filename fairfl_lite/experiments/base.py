@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class Experiment:
     name : where the result is kept, e.g. "fairfed/table1". cells : settings at the paper's scale. data : datasets used.
     workers : processes for a run that keeps its cells; kernels use all cores by themselves, convolutions do not.
     reads : stored results that `measure` loads; it may load no others, since a cell is measured again when one of them changes.
+    settings : what the cells do not say (optimiser, rates, rounds, ...), for the provenance.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Experiment:
     seeds: int = 20
     workers: int = 1
     reads: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def frame(self, seeds: int | None = None, keep: Path | None = None, **only: Any) -> pd.DataFrame:
         """The result with `seeds` seeds, for the cells whose settings are among `only` (e.g. dataset=["compas"]).
@@ -87,7 +89,8 @@ class Experiment:
             data.fetch(name)
         began = time.monotonic()
         frame = self.frame(keep=store.root() / ".fairfl" / "cells")
-        results.save(self.name, frame, parameters={"seeds": self.seeds, "cells": len(self.cells), "data": list(self.data)},
+        parameters = {"seeds": self.seeds, "cells": len(self.cells), "data": list(self.data), "settings": dict(self.settings)}
+        results.save(self.name, frame, parameters=parameters,
                      seconds=time.monotonic() - began, command=f"fairfl paper {self.name}", datasets=self.data,
                      module=self.measure.__module__, reads=self.reads)  # fmt: skip
 

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairfl_lite import experiments, papers
+from fairfl_lite import experiments, ledger
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.ledger.judge import Claim, Judge, Results, claim, equal
+from fairfl_lite.ledger.claims import Claim
+from fairfl_lite.ledger.judge import Judge
+from fairfl_lite.ledger.judge import card as card_of
+from fairfl_lite.ledger.series import Results, equal
 from fairfl_lite.papers import PaperCard
 
 
@@ -37,16 +40,20 @@ class Afresh(Results):
 
 def remeasure(id: str) -> Claim:
     """The claim judged by a measurement made now; nothing that is stored changes."""
-    stored = claim(id)
-    if not stored.source.startswith("results/"):
+    stored = ledger.claim(id)
+    if not stored.source.startswith(("results/", "entries")):
         raise FairFLError(f"Claim {id} is not judged by a measurement, so there is nothing to run again.")
-    card = papers.load(stored.paper)
+    card = card_of(stored.paper)
     return Judge(card, Afresh(needs=needs(card, id.removesuffix(".sd")))).claim(card.entries[id])
 
 
 def needs(card: PaperCard, id: str) -> list[dict[str, Any]]:
     """The selectors of all that an entry is judged by: itself or its two sides, and the baseline of its column."""
     spec = card.entries[id].spec
+    if "cells" in spec:
+        return [need for cell in spec["cells"] for need in needs(card, cell)]
+    if "entries" in spec:
+        return [need for pattern in spec["entries"] for entry in card.matching(pattern) for need in needs(card, entry.id)]
     select = dict(spec.get("select", {}))
     found = [select | spec[side] for side in ("better", "worse", "from", "to") if side in spec] or [select]
     found += [need | spec["relative"] for need in found if "relative" in spec]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from fairfl_lite import papers
+from fairfl_lite import ledger, papers
 from fairfl_lite.errors import FairFLError, choose, nearest
-from fairfl_lite.ledger.judge import Claim, Judge, Results, interval, judged, shown
-from fairfl_lite.ledger.verdicts import SYMBOLS
+from fairfl_lite.ledger.claims import COLUMNS, Claim, interval, shown
+from fairfl_lite.ledger.rules import KINDS, SYMBOLS
 
 _STYLE = """<style>
 .fairfl-scroll{overflow-x:auto;max-width:100%}
@@ -27,10 +27,10 @@ border-bottom:1px solid rgba(128,128,128,.35)}
 .fairfl-printed{opacity:.75}
 .fairfl-legend{font-size:.85em;color:inherit}
 .fairfl-legend span{padding:.1em .4em;margin-right:.3em;display:inline-block}
-.fairfl-reproduced,.fairfl-holds{background:rgba(46,160,67,.25)!important}
-.fairfl-exceeds{background:rgba(56,139,253,.25)!important}
-.fairfl-direction-only{background:rgba(210,153,34,.25)!important}
-.fairfl-not-reproduced,.fairfl-does-not-hold{background:rgba(248,81,73,.25)!important}
+.fairfl-agrees,.fairfl-confirmed,.fairfl-holds{background:rgba(46,160,67,.25)!important}
+.fairfl-differs,.fairfl-reversed,.fairfl-does-not-hold{background:rgba(248,81,73,.25)!important}
+.fairfl-no-effect{background:rgba(210,153,34,.25)!important}
+.fairfl-cannot-tell{background:rgba(56,139,253,.14)!important}
 .fairfl-not-testable{background:rgba(128,128,128,.2)!important}
 .fairfl-not-yet-measured{outline:1px dashed rgba(128,128,128,.6)}
 </style>"""
@@ -50,6 +50,19 @@ class View:
         return self.text
 
 
+def frame(claims: Sequence[Claim]) -> pd.DataFrame:
+    """The claims as a table, the columns those of `Claim`."""
+    return pd.DataFrame([asdict(c) for c in claims], columns=list(COLUMNS))
+
+
+def scoreboard(claims: Sequence[Claim]) -> pd.DataFrame:
+    """How many claims have which verdict, by paper and kind, effects first."""
+    counts = frame(claims).groupby(["paper", "kind", "verdict"]).size().unstack(fill_value=0)
+    order = [(paper, kind) for paper in papers.names() for kind in KINDS if (paper, kind) in counts.index]
+    counts = counts.loc[order, [v for v in SYMBOLS if v in counts]].rename_axis(columns=None)
+    return counts.assign(all=counts.sum(axis=1))
+
+
 def table(name: str) -> View:
     """A table such as "fairfed.t1" in the paper's layout; each cell: printed number, ours, verdict.
 
@@ -60,8 +73,8 @@ def table(name: str) -> View:
         near = nearest(name, grids, cutoff=0)
         raise FairFLError(f"There is no table {name!r}; the nearest is {near}.")
     card, grid = grids[name]
-    judge = Judge(card, Results())
-    cells = [[_judged(judge, i) for i in line] for line in grid.ids]
+    judged = {c.id: c for c in ledger.judged(card.paper)}
+    cells = [[[judged[i] for i in (id, f"{id}.sd") if i in judged] for id in line] for line in grid.ids]
 
     def label(value: str) -> str:
         return card.labels.get(value, value)
@@ -89,7 +102,7 @@ def table(name: str) -> View:
 
 def listing(prefix: str) -> View:
     """The claims whose id begins with a prefix such as "fairfed.fig4", one per line with what they say."""
-    found = [c for c in judged(prefix.partition(".")[0]) if c.id.startswith(prefix)]
+    found = [c for c in ledger.judged(prefix.partition(".")[0]) if c.id.startswith(prefix)]
     if not found:
         near = nearest(prefix, papers.load(prefix.partition(".")[0]).entries, cutoff=0)
         raise FairFLError(f"No claim begins with {prefix!r}; the nearest id is {near}.")
@@ -99,14 +112,14 @@ def listing(prefix: str) -> View:
 def prose(paper: str) -> View:
     """Every claim of a paper that is not a cell of one of its tables."""
     entries = papers.load(paper).entries
-    return _lines("Claims of the prose", [c for c in judged(paper) if not entries[c.id].keys])
+    return _lines("Claims of the prose", [c for c in ledger.judged(paper) if not entries[c.id].keys])
 
 
 def only(paper: str, *verdicts: str) -> View:
     """Every claim of a paper, table cells included, with one of these verdicts, and the note to each."""
     for verdict in verdicts:
         choose(verdict, SYMBOLS, "verdict")
-    return _lines(" and ".join(verdicts).capitalize(), [c for c in judged(paper) if c.verdict in verdicts], notes=True)
+    return _lines(" and ".join(verdicts).capitalize(), [c for c in ledger.judged(paper) if c.verdict in verdicts], notes=True)
 
 
 def _lines(title: str, found: Sequence[Claim], notes: bool = False) -> View:
@@ -143,12 +156,6 @@ def _view(title: str, rows: str, plain: pd.DataFrame, shown: Sequence[Claim]) ->
     )
     words = ", ".join(f"{SYMBOLS[v]} {v} {n}" for v, n in counts.items() if n)
     return View(markup, f"{title}\n{plain.to_string()}\n{words}")
-
-
-def _judged(judge: Judge, id: str) -> list[Claim]:
-    """The claim of a cell, and behind it that of its standard deviation where one is printed."""
-    entries = judge.card.entries
-    return [judge.claim(entries[i]) for i in (id, f"{id}.sd") if i in entries]
 
 
 def _cell(cell: Sequence[Claim]) -> str:

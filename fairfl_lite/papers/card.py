@@ -21,39 +21,21 @@ from fairfl_lite.errors import FairFLError, nearest
 
 FOLDER = Path(__file__).parent
 
-RULES: dict[str, tuple[str, ...]] = {
-    "value": ("value", "improvement", "at most", "gain", "share", "sd"),
-    "ordering": ("ordering", "similar", "no gain"),
-    "trend": ("trend",),
-    "arithmetic": ("arithmetic",),
-    "theorem": ("identity", "exists", "checked"),
-    "count": ("count",),
-    "draw": ("draw",),
+RULES = {
+    "level": "level",
+    "effect": "effect",
+    "spread": "spread",
+    "ordering": "ordering",
+    "trend": "trend",
+    "arithmetic": "arithmetic",
+    "theorem": "identity",
+    "count": "count",
+    "draw": "draw",
 }
-"""The rules a kind of entry may be judged by; the first is the default."""
+"""The kinds of entries, and the rule by which each is judged unless it names another; the rules are in ledger/rules."""
+WHOSE = ("paper", "ours")
+"""Who claims or asks what an entry says: the paper, or this book."""
 
-_ARITHMETIC = ("sum", "over", "fall", "difference", "differ", "scale", "of", "lead", "recomputed", "positive",
-               "same", "power", "below", "multiples", "distinct")  # fmt: skip
-_COMMON = ("note", "not_testable", "unless_measured", "check")
-_SERIES = ("results", "select", "metric", "mean_over", "relative", "beside")
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "value": (*_SERIES, "baseline", "sd", "floor"),
-    "sd": _SERIES,
-    "gain": (*_SERIES, "better", "worse", "entries"),
-    "share": ("entries",),
-    "improvement": (*_SERIES, "from", "to", "sense"),
-    "at most": (*_SERIES, "from", "to"),
-    "ordering": (*_SERIES, "better", "worse", "sense"),
-    "similar": (*_SERIES, "better", "worse", "sense"),
-    "no gain": (*_SERIES, "better", "worse", "sense"),
-    "trend": (*_SERIES, "better", "worse", "sense", "levels", "order", "toward"),
-    "arithmetic": _ARITHMETIC,
-    "identity": ("results", "name", "tolerance"),
-    "exists": ("results", "name", "tolerance"),
-    "checked": ("results", "select", "how"),
-    "count": ("name", "tolerance"),
-    "draw": ("results", "select", "beta"),
-}
 _TABLE_FIELDS = {
     "where",
     "title",
@@ -69,6 +51,8 @@ _TABLE_FIELDS = {
     "ignore",
     "baseline",
     "override",
+    "own",
+    "whose",
     "marks",
     "beside",
     "note",
@@ -81,10 +65,9 @@ _CARD_FIELDS = {
     "metrics",
     "labels",
     "printed_seeds",
-    "floor",
+    "margins",
     "command",
     "notebooks",
-    "rules",
     "tables",
     "claims",
 }
@@ -98,7 +81,9 @@ class Entry:
 
     `spec` holds what its rule needs (results file, selectors, formula, tolerance); `keys` the coordinates of
     a table cell, e.g. {"dataset": "adult", "alpha": "0.1", "metric": "eod", "method": "fairfed"}. A cell such as
-    0.60±0.04 is two entries: the value, and with ".sd" behind its id and the rule "sd" the standard deviation.
+    0.60±0.04 is two entries: the value, and with ".sd" behind its id and the rule "spread" the standard deviation.
+    A cell less the plain baseline of its column is a third, ".effect"; where the method is the paper's own, the cell
+    less the best row of other methods is a fourth, ".contribution". `whose` is who says it: the paper, or this book.
     What our text of the paper does not let us read is printed as "?".
     """
 
@@ -112,6 +97,7 @@ class Entry:
     notebook: str
     spec: Mapping[str, Any]
     keys: Mapping[str, str]
+    whose: str = "paper"
 
 
 @dataclass(frozen=True)
@@ -130,7 +116,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class PaperCard:
-    """A paper: citation, settings as printed, tables, and every entry by id."""
+    """A paper: citation, settings as printed, tables, and every entry by id.
+
+    metrics : what is better of each, larger, smaller or closer (to zero). margins : of each metric, how far apart two
+    numbers may be and still be called the same (`margin`) and why (`reason`). printed_seeds : the runs behind a
+    printed number. selection : the word by which the results files call the paper's way of selecting settings.
+    """
 
     paper: str
     citation: Mapping[str, Any]
@@ -138,16 +129,15 @@ class PaperCard:
     metrics: Mapping[str, str]
     labels: Mapping[str, str]
     printed_seeds: int
-    floor: float
+    margins: Mapping[str, Mapping[str, Any]]
     selection: str
     command: str
-    rules: Mapping[str, str]
     grids: Mapping[str, Grid]
     entries: Mapping[str, Entry]
 
     def printed(self, pattern: str) -> list[Entry]:
-        """The table cells, standard deviations aside, whose id (without the paper's name) fits a shell pattern."""
-        return self._fitting(pattern, "cell", (e for e in self.entries.values() if e.keys and e.rule != "sd"))
+        """The table cells, standard deviations and effects aside, whose id (without the paper's name) fits a shell pattern."""
+        return self._fitting(pattern, "cell", (e for e in self.entries.values() if e.keys and e.kind not in ("spread", "effect")))
 
     def matching(self, pattern: str) -> list[Entry]:
         """The entries of any kind whose id (without the paper's name) fits a shell pattern, in the card's order."""
@@ -159,78 +149,6 @@ class PaperCard:
         if not found:
             raise FairFLError(f"The card {self.paper}.yml has no {what} {pattern}: correct the formula that names it.")
         return found
-
-    def recompute(self, spec: Mapping[str, Any]) -> Fraction:
-        """The value of an arithmetic formula, exactly, from the printed cells.
-
-        sum [/ over]: sums of cells, "=50" being the number 50, to the power `power`; fall [from, to]: 1 - |to| / |from|;
-        difference {plus, minus}; differ {pattern: pattern}: in how many pairs two cells differ;
-        scale, of: their product; lead {of, over}: the largest cell of the one less the largest of the other;
-        recomputed: the mean of what these arithmetic cells should be; positive: the share of cells above 0;
-        same {pattern: pattern}: the share of pairs equal in value and standard deviation, to the power `power`;
-        below {pattern: pattern}: the share of pairs with the first less than the second, a number standing for as
-        many as the other side has; multiples {of, cells}: the share of cells that are a multiple of `of` within
-        half a unit of their last digit; distinct: how many different numbers there are.
-        """
-        if "below" in spec:
-            less = [x < y for a, b in spec["below"].items() for x, y in self.pairs(a, b)]
-            return Fraction(sum(less), len(less))
-        if "multiples" in spec:
-            step = number(str(spec["multiples"]["of"]))
-            cells = [e.printed for pattern in spec["multiples"]["cells"] for e in self.printed(pattern)]
-            fit = [abs(number(p) - round(number(p) / step) * step) <= unit(p) / 2 for p in cells]
-            return Fraction(sum(fit), len(fit))
-        if "distinct" in spec:
-            return Fraction(len({x for pattern in spec["distinct"] for x in self.numbers(pattern)}))
-        if "lead" in spec:
-            return self.largest(spec["lead"]["of"]) - self.largest(spec["lead"]["over"])
-        if "recomputed" in spec:
-            parts = [self.recompute(e.spec) for pattern in spec["recomputed"] for e in self.printed(pattern)]
-            return sum(parts, Fraction(0)) / len(parts)
-        if "positive" in spec:
-            signs = [number(e.printed) > 0 for pattern in spec["positive"] for e in self.printed(pattern)]
-            return Fraction(sum(signs), len(signs))
-        if "same" in spec:
-            equal = [
-                (x.printed, x.spec.get("sd")) == (y.printed, y.spec.get("sd"))
-                for a, b in spec["same"].items()
-                for x, y in zip(self.printed(a), self.printed(b), strict=True)
-            ]
-            return Fraction(sum(equal), len(equal)) ** int(spec.get("power", 1))
-        if "fall" in spec:
-            start, end = (self.total([pattern]) for pattern in spec["fall"])
-            return 1 - abs(end) / abs(start)
-        if "difference" in spec:
-            return self.total(spec["difference"]["plus"]) - self.total(spec["difference"]["minus"])
-        if "differ" in spec:
-            pairs = ((self.printed(a), self.printed(b)) for a, b in spec["differ"].items())
-            return Fraction(sum(number(x.printed) != number(y.printed) for a, b in pairs for x, y in zip(a, b, strict=True)))
-        if "scale" in spec:
-            return number(str(spec["scale"])) * number(str(spec["of"]))
-        quotient = self.total(spec["sum"]) / (self.total(spec["over"]) if "over" in spec else 1)
-        return quotient ** int(spec.get("power", 1))
-
-    def largest(self, patterns: Sequence[str]) -> Fraction:
-        """The largest of the cells that fit any of the patterns."""
-        return max(x for pattern in patterns for x in self.numbers(pattern))
-
-    def total(self, patterns: Sequence[str]) -> Fraction:
-        """Sum of the cells that fit any of the patterns."""
-        return sum((x for pattern in patterns for x in self.numbers(pattern)), Fraction(0))
-
-    def numbers(self, pattern: str) -> list[Fraction]:
-        """The cells that fit a pattern, in the card's order; "=50" is the number 50."""
-        if pattern.startswith("="):
-            return [number(pattern[1:])]
-        return [number(e.printed) for e in self.printed(pattern)]
-
-    def pairs(self, first: str, second: str) -> list[tuple[Fraction, Fraction]]:
-        """The cells of two patterns side by side; a number stands beside every cell of the other."""
-        a, b = self.numbers(first), self.numbers(second)
-        a, b = (a * len(b) if first.startswith("=") else a), (b * len(a) if second.startswith("=") else b)
-        if len(a) != len(b):
-            raise FairFLError(f"{first} has {len(a)} cells and {second} {len(b)}: correct the formula that compares them.")
-        return list(zip(a, b, strict=True))
 
 
 def number(printed: str) -> Fraction:
@@ -274,7 +192,7 @@ def of(id: str) -> PaperCard:
 def parse(text: str) -> PaperCard:
     """A card from its YAML text."""
     try:
-        raw = yaml.safe_load(text)
+        raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         raise FairFLError(f"The card is not YAML: {' '.join(str(error).split())}.") from error
     _known("card", raw, _CARD_FIELDS | set(_OPTIONAL))
@@ -299,8 +217,6 @@ def parse(text: str) -> PaperCard:
     for claim in raw["claims"]:
         for keys in _product(claim.get("each", {})):
             add(_claim(raw, card, _fill({k: v for k, v in claim.items() if k != "each"}, keys)))
-    for entry in entries.values():
-        _check(card, entry)
     return card
 
 
@@ -340,6 +256,7 @@ def _expand_table(raw: Mapping[str, Any], name: str, table: Mapping[str, Any]) -
             entries += made
             line.append(made[0].id)
         ids.append(tuple(line))
+    entries += _effects(raw, table, entries)
     grid = Grid(
         name,
         table["where"],
@@ -370,7 +287,7 @@ def _cells(raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: di
     spread |= marks["?"] if sd == "?" else {}
     return [
         replace(entry, spec=spec if sd == "?" else {**spec, "sd": sd}),
-        replace(entry, id=f"{entry.id}.sd", rule="sd", printed=sd, spec=spread, says=f"{entry.says}, ±"),
+        replace(entry, id=f"{entry.id}.sd", kind="spread", rule="spread", printed=sd, spec=spread, says=f"{entry.says}, ±"),
     ]
 
 
@@ -406,12 +323,58 @@ def _cell(raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dic
         raw["paper"],
         table["where"],
         kind,
-        RULES[kind][0],
+        RULES[kind],
         printed,
         ", ".join(words),
         _notebook(raw, table),
         _fill(spec, keys),
         keys,
+        table.get("whose", "paper"),
+    )
+
+
+def _effects(raw: Mapping[str, Any], table: Mapping[str, Any], cells: Sequence[Entry]) -> list[Entry]:
+    """What a table claims by its differences: of each cell from the baseline of its column and, for the paper's own methods,
+    from the best row of the others. Cells that are not legible or not testable have none."""
+    if "baseline" not in table:
+        return []
+    (key,) = table["baseline"]
+    own, made = table.get("own", ()), []
+    judged = {e.id: e for e in cells if e.kind == "level" and e.printed != "?" and "not_testable" not in e.spec}
+
+    def column(entry: Entry) -> dict[str, str]:
+        return {k: v for k, v in entry.keys.items() if k != key}
+
+    for entry in judged.values():
+        baseline = judged.get(entry.spec.get("baseline") or "")
+        if baseline:
+            made.append(_effect(raw, entry, baseline, key, "effect"))
+        if entry.keys[key] in own:
+            sense = raw["metrics"][entry.keys["metric"]]
+            others = [e for e in judged.values() if column(e) == column(entry) and e.keys[key] not in own]
+            best = max(others, key=lambda e: _goodness(e.printed, sense))
+            if best != baseline:
+                made.append(_effect(raw, entry, best, key, "contribution"))
+    return made
+
+
+def _goodness(printed: str, sense: str) -> Fraction:
+    value = number(printed)
+    return {"larger": value, "smaller": -value, "closer": -abs(value)}[sense]
+
+
+def _effect(raw: Mapping[str, Any], entry: Entry, other: Entry, key: str, what: str) -> Entry:
+    decimals = max(len(e.printed.partition(".")[2]) for e in (entry, other))
+    label = raw["labels"].get(other.keys[key], other.keys[key])
+    spec = {"cells": [entry.id, other.id], **{k: entry.spec[k] for k in ("note",) if k in entry.spec}}
+    return replace(
+        entry,
+        id=f"{entry.id}.{what}",
+        kind="effect",
+        rule="effect",
+        printed=f"{float(number(entry.printed) - number(other.printed)):+.{decimals}f}",
+        says=f"{entry.says}, less {label}",
+        spec=spec,
     )
 
 
@@ -419,10 +382,13 @@ def _claim(raw: Mapping[str, Any], card: PaperCard, claim: dict[str, Any]) -> En
     missing = {"id", "where", "kind", "says", "notebook"} - set(claim)
     if missing or claim["kind"] not in RULES:
         raise FairFLError(f"The claim {claim.get('id')} of the card needs {', '.join(sorted(missing)) or 'a known kind'}.")
-    rule = claim.pop("rule", RULES[claim["kind"]][0])
+    rule = claim.pop("rule", RULES[claim["kind"]])
     head = {k: claim.pop(k) for k in ("id", "where", "kind", "says")}
     notebook, printed, cells = _notebook(raw, claim), claim.pop("printed", ""), claim.pop("cells", None)
     claim.pop("notebook")
+    whose = claim.pop("whose", WHOSE[0])
+    if whose not in WHOSE:
+        raise FairFLError(f"The claim {head['id']} says whose: {whose}; choose one of {', '.join(WHOSE)}.")
     if "printed_of" in claim:
         (source,) = card.matching(claim.pop("printed_of"))
         printed = source.printed
@@ -439,6 +405,7 @@ def _claim(raw: Mapping[str, Any], card: PaperCard, claim: dict[str, Any]) -> En
         notebook,
         claim,
         {},
+        whose,
     )
 
 
@@ -467,21 +434,3 @@ def _known(what: str, given: Mapping[str, Any], allowed: Sequence[str] | set[str
     unknown = sorted(set(given) - set(allowed))
     if unknown:
         raise FairFLError(f"The {what} has unknown fields {', '.join(unknown)}: remove them.")
-
-
-def _check(card: PaperCard, entry: Entry) -> None:
-    if entry.rule not in RULES[entry.kind] or entry.rule not in card.rules:
-        raise FairFLError(f"{entry.id}: a {entry.kind} cannot be judged by the rule {entry.rule!r}; correct the card.")
-    _known(entry.id, entry.spec, (*_FIELDS[entry.rule], *_COMMON))
-    metric = entry.spec.get("metric", entry.spec.get("select", {}).get("metric"))
-    if metric is not None and metric not in card.metrics:
-        raise FairFLError(f"{entry.id} is about the metric {metric!r}, which the card does not list: add it to metrics.")
-    if entry.rule == "arithmetic":
-        card.recompute(entry.spec)
-    for pattern in entry.spec.get("entries", ()):
-        card.matching(pattern)
-    if "check" in entry.spec and abs(card.recompute(entry.spec["check"]) - number(entry.printed)) > unit(entry.printed) / 2:
-        raise FairFLError(
-            f"{entry.id} is said to come from printed cells, but they give "
-            f"{float(card.recompute(entry.spec['check'])):g}: correct the card."
-        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -160,6 +161,29 @@ def _matching(runs: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
     return runs.fillna(dict.fromkeys(SETTING, -1.0)).merge(settings.fillna(dict.fromkeys(SETTING, -1.0)), on=keys)
 
 
+_learner = method
+
+
+def fresh(dataset: str, level: str, method: str, variant: str, seeds: Sequence[int]) -> pd.DataFrame:
+    """The chosen settings on runs that did not choose them, one line for each selection, reading and run.
+
+    The runs are numbered from SEEDS on: the grid, in which the settings were chosen, has those before. The settings
+    are those of the stored choice; READS says what a line is read from.
+    """
+    stored = results.load("fair-fate/chosen")
+    mine = stored[(stored.dataset == dataset) & (stored.level == level) & (stored.method == method) & (stored.variant == variant)]
+    tried = mine[SETTING].drop_duplicates().to_dict("records")
+    runs = [SEEDS + seed for seed in seeds]
+    fed = federation(dataset, level, runs).repeat(len(tried))
+    history = fed.run(_learner(method, tried, len(runs), variant), ROUNDS)
+    lines = pd.DataFrame([{**setting, "seed": seed} for setting in tried for seed in runs])
+    curves = {metric: np.nan_to_num(history.values(metric)) for metric in METRICS}
+    keys = {"dataset": dataset, "level": level, "method": method, "variant": variant}
+    parts = [lines.assign(**keys, read=read, **{metric: how(curve) for metric, curve in curves.items()})
+             for read, how in READINGS.items()]  # fmt: skip
+    return _matching(pd.concat(parts, ignore_index=True), mine)[[*KEYS, "selection", "read", "seed", *METRICS]]
+
+
 COUNTS = ("tp0", "fn0", "fp0", "tn0", "tp1", "fn1", "fp1", "tn1")
 
 
@@ -189,6 +213,14 @@ def values(rounds: pd.DataFrame, metric: str) -> np.ndarray:
     return metrics.MODEL[choose(metric, metrics.MODEL, "metric named")](counts)
 
 
+HALF = ROUNDS // 2
+READINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # of curves [run, round], rounds from the first on
+    "last": lambda curve: curve[:, -1],
+    "mean": lambda curve: curve[:, WARM_UP:].mean(axis=1),
+    "early": lambda curve: curve[:, WARM_UP:HALF].mean(axis=1),
+    "late": lambda curve: curve[:, HALF:].mean(axis=1),
+    "swing": lambda curve: np.abs(np.diff(curve[:, WARM_UP:], axis=1)).mean(axis=1),
+}
 READS = {"swing": "mean size of the change from a round to the next", "early": "mean of rounds 6 to 50",
          "late": "mean of rounds 51 to 100"}  # fmt: skip
 
@@ -228,7 +260,10 @@ def _published(dataset: str) -> list[Mapping[str, Any]]:
     return [cell for cell in ROWS if cell["dataset"] == dataset and cell["variant"] == "published"]
 
 
-EXPERIMENTS = (
+FRESH = 40
+SETTINGS = {"local": LOCAL, "rounds": ROUNDS, "clients": CLIENTS, "recipe": RECIPE, "grid": GRID, "sacrifice": SACRIFICE,
+            "split": "60/20/20", "hidden": 10}  # fmt: skip
+EXPERIMENTS = tuple(replace(experiment, settings=SETTINGS) for experiment in (
     Experiment("fair-fate/grid", row, ROWS, DATASETS, seeds=SEEDS),
     Experiment("fair-fate/chosen", row, ROWS, DATASETS, choose_settings, seeds=SEEDS),
     Experiment("fair-fate/table", row, ROWS, DATASETS, chosen_rows, seeds=SEEDS),
@@ -237,4 +272,5 @@ EXPERIMENTS = (
     Experiment("fair-fate/stability", every_round, _published("adult"), ("adult",), stability, seeds=SEEDS,
                reads=("fair-fate/chosen",)),
     Experiment("fair-fate/ablation", ablation, ABLATION, DATASETS[:2], seeds=SEEDS),
-)  # fmt: skip
+    Experiment("fair-fate/fresh", fresh, ROWS, DATASETS, seeds=FRESH, reads=("fair-fate/chosen",)),
+))  # fmt: skip

@@ -1,0 +1,153 @@
+"""The sampling theory of the rules: means over runs, how far a printed number is from one, and what would decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtri, stdtr, stdtrit
+
+NAN = float("nan")
+MOST = 100_000
+"""More runs than this would not be asked for."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over independent runs: sample standard deviation (ddof 1) and 95% t-interval, both nan with one run."""
+
+    mean: float
+    sd: float
+    seeds: int
+
+    @property
+    def low(self) -> float:
+        return self.mean - self.half_width()
+
+    @property
+    def high(self) -> float:
+        return self.mean + self.half_width()
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return self.sd / math.sqrt(self.seeds)
+
+    def half_width(self, level: float = 0.975) -> float:
+        """t times the standard error; nan with one run."""
+        return quantile(level, self.seeds - 1) * self.error if self.seeds > 1 else NAN
+
+    def sd_bound(self, upper: float) -> float:
+        """sd sqrt((n - 1) / q), q exceeded by chi-square with n - 1 degrees of freedom with probability `upper`."""
+        return float(self.sd * np.sqrt((self.seeds - 1) / chdtri(self.seeds - 1, upper))) if self.seeds > 1 else NAN
+
+
+def estimate(values: Iterable[float]) -> Estimate:
+    """Mean and spread of one value per run."""
+    v = np.asarray(list(values), dtype=float)
+    return Estimate(float(v.mean()), float(v.std(ddof=1)) if len(v) > 1 else NAN, len(v))
+
+
+def fall(start: Sequence[float], end: Sequence[float]) -> Estimate:
+    """1 - |mean end| / |mean start| over the same runs; sd is that of the jackknife pseudo-values."""
+    a, b = np.asarray(start, dtype=float), np.asarray(end, dtype=float)
+    n = len(a)
+    whole = float(1 - abs(b.mean()) / abs(a.mean()))
+    if n < 2:
+        return Estimate(whole, NAN, n)
+    without = 1 - np.abs((b.sum() - b) / (n - 1)) / np.abs((a.sum() - a) / (n - 1))
+    pseudo = n * whole - (n - 1) * without
+    return Estimate(whole, float(pseudo.std(ddof=1)), n)
+
+
+def slopes(scores: np.ndarray) -> np.ndarray:
+    """Least-squares slope of each row [run, level] against the rank of the level 0, 1, 2, ..."""
+    rank = np.arange(scores.shape[1]) - (scores.shape[1] - 1) / 2
+    return scores @ rank / (rank @ rank)
+
+
+def quantile(level: float, freedom: float) -> float:
+    """Of Student's t; with no degree of freedom, nan."""
+    return float(stdtrit(freedom, level)) if freedom > 0 else NAN
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Of the difference between our mean over `n` runs and a printed mean of `k`, with standard deviations sd and `theirs`.
+
+    SE^2 = sd^2 / n + theirs^2 / k. Where the paper prints no spread, `theirs` is None: it is taken to be ours, and the
+    degrees of freedom are n - 1; else they are Welch's.
+    """
+
+    sd: float
+    n: int
+    k: int
+    theirs: float | None = None
+
+    @property
+    def error(self) -> float:
+        return math.sqrt(self.sd**2 / self.n + (self.sd if self.theirs is None else self.theirs) ** 2 / self.k)
+
+    @property
+    def freedom(self) -> float:
+        if self.theirs is None:
+            return self.n - 1
+        a, b = self.sd**2 / self.n, self.theirs**2 / self.k
+        if not a + b:
+            return math.inf
+        return (a + b) ** 2 / (a**2 / (self.n - 1) + (b**2 / (self.k - 1) if self.k > 1 else math.inf if b else 0))
+
+    def reach(self, level: float = 0.95) -> float:
+        """t times the standard error; nan with one run of ours."""
+        if self.n < 2:
+            return NAN
+        return 0.0 if not self.error else quantile(level, self.freedom) * self.error
+
+    def of(self, n: int) -> Spread:
+        """The same with another number of our runs."""
+        return Spread(self.sd, n, self.k, self.theirs)
+
+    def power(self, size: float) -> float:
+        """How likely a two-sided test at 5% sees a real difference of that size."""
+        if self.n < 2 or size != size:
+            return NAN
+        if not self.error:
+            return 1.0
+        t, shift = quantile(0.975, self.freedom), size / self.error
+        return float(stdtr(self.freedom, shift - t) + stdtr(self.freedom, -shift - t))
+
+
+def inside(difference: float, half: float, margin: float, reach: float) -> bool:
+    """Two one-sided tests: the whole interval of the difference, rounding included, lies within the margin."""
+    return abs(difference) + half + reach <= margin * (1 + 1e-9)
+
+
+def outside(difference: float, half: float, margin: float, reach: float) -> bool:
+    return abs(difference) - half - reach > margin * (1 + 1e-9)
+
+
+def runs_that_decide(decided: Callable[[int], bool], have: int) -> int:
+    """The fewest runs, more than we have, with which the same mean and spread would decide; 0 if MOST do not."""
+    if have < 2 or not decided(MOST):
+        return 0
+    low, high = have, MOST
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decided(middle) else (middle, high)
+    return high
+
+
+def wanted(decided: Callable[[int], bool], have: int, never: str) -> str:
+    """What would decide, in words; `never` where no number of our runs does."""
+    if have < 2:
+        return "one run has no interval"
+    runs = runs_that_decide(decided, have)
+    return f"about {_round(runs):,} runs would decide" if runs else never
+
+
+def _round(runs: int) -> int:
+    """Upwards to two digits: a forecast has no more."""
+    step = 10 ** max(len(str(runs)) - 2, 0)
+    return -(-runs // step) * step

@@ -1,0 +1,78 @@
+"""The rules by which entries are judged: one file for each, with its text, its fields, how it measures and its verdict."""
+
+from __future__ import annotations
+
+from fairfl_lite import papers
+from fairfl_lite.errors import FairFLError
+from fairfl_lite.ledger.rules import (
+    arithmetic,
+    at_most,
+    draw,
+    effect,
+    facts,
+    gain,
+    improvement,
+    level,
+    no_gain,
+    ordering,
+    share,
+    spread,
+)
+from fairfl_lite.ledger.rules.base import COMMON, Finding, Rule
+from fairfl_lite.papers import Entry, PaperCard
+
+RULES: dict[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        effect.RULE, gain.RULE, improvement.RULE, share.RULE, ordering.RULE, no_gain.RULE, no_gain.SIMILARS, at_most.RULE,
+        ordering.TRENDS, level.RULE, spread.RULE, draw.RULE, arithmetic.RULE, facts.COUNTS, facts.IDENTITIES, facts.EXISTING,
+        facts.CHECKS,
+    )
+}  # fmt: skip
+KINDS = tuple(dict.fromkeys(rule.kind for rule in RULES.values()))
+"""Effects first: they are what a paper claims."""
+SYMBOLS = {
+    "agrees": "✓",
+    "confirmed": "✓",
+    "holds": "=",
+    "differs": "✗",
+    "reversed": "✗",
+    "no effect": "0",
+    "does not hold": "≠",
+    "cannot tell": "?",
+    "not testable": "–",
+    "not yet measured": "…",
+}
+"""The verdicts, and the sign each has in tables."""
+
+__all__ = ["KINDS", "RULES", "SYMBOLS", "Finding", "Rule", "check", "rule_of"]
+
+
+def rule_of(entry: Entry) -> Rule:
+    """The rule of an entry; FairFLError when there is none of that name, or it judges another kind."""
+    rule = RULES.get(entry.rule)
+    if rule is None or rule.kind != entry.kind:
+        raise FairFLError(f"{entry.id}: a {entry.kind} cannot be judged by the rule {entry.rule!r}; correct the card.")
+    return rule
+
+
+def check(card: PaperCard) -> None:
+    """Refuse entries that their rules cannot judge: unknown fields, formulas that name no cell, numbers that do not follow."""
+    for entry in card.entries.values():
+        rule = rule_of(entry)
+        unknown = sorted(set(entry.spec) - {*rule.fields, *COMMON})
+        if unknown:
+            raise FairFLError(f"The {entry.id} has unknown fields {', '.join(unknown)}: remove them.")
+        metric = entry.spec.get("metric", entry.spec.get("select", {}).get("metric"))
+        if metric is not None and metric not in card.metrics:
+            raise FairFLError(f"{entry.id} is about the metric {metric!r}, which the card does not list: add it to metrics.")
+        if entry.rule == "arithmetic":
+            arithmetic.recompute(card, entry.spec)
+        for pattern in entry.spec.get("entries", ()):
+            card.matching(pattern)
+        if "check" in entry.spec:
+            found = arithmetic.recompute(card, entry.spec["check"])
+            if abs(found - papers.number(entry.printed)) > papers.unit(entry.printed) / 2:
+                raise FairFLError(
+                    f"{entry.id} is said to come from printed cells, but they give {float(found):g}: correct the card."
+                )

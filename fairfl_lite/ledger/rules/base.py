@@ -1,0 +1,85 @@
+"""What a rule is, and what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from fairfl_lite import papers
+from fairfl_lite.ledger.numbers import NAN, Estimate, Spread, inside, outside, wanted
+from fairfl_lite.ledger.series import Case, Missing
+
+SERIES = ("results", "select", "metric", "mean_over", "relative", "beside")
+"""The fields by which an entry selects runs."""
+COMMON = ("note", "not_testable", "unless_measured", "check", "whose", "margin", "quote")
+"""The fields that every entry may have."""
+NOT_DECIDABLE = "not decidable from what is printed"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule says of an entry.
+
+    margin : how far apart may still be called the same. detail : of a verdict, in words: which way and how far, or what
+    would decide. power : how likely a real difference of one margin is seen. stand_in : whether the printed number of
+    the plain baseline (for an effect: none at all) would have passed in place of the printed one.
+    """
+
+    measured: float = NAN
+    low: float = NAN
+    high: float = NAN
+    seeds: int = 0
+    margin: float = NAN
+    verdict: str = "not yet measured"
+    detail: str = ""
+    power: float = NAN
+    stand_in: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """name : as in the cards. kind : of the entries it judges. text : what it does, for readers; `fields` : what an entry may
+    give it; `judge` : what it finds of one."""
+
+    name: str
+    kind: str
+    text: str
+    fields: tuple[str, ...]
+    judge: Callable[[Case], Finding]
+
+
+def measured(ours: Estimate) -> Finding:
+    return Finding(ours.mean, ours.low, ours.high, ours.seeds)
+
+
+def half_unit(printed: str) -> float:
+    return float(papers.unit(printed)) / 2
+
+
+def equivalence(ours: Estimate, printed: float, half: float, margin: float, spread: Spread, how: str = "") -> Finding:
+    """agrees, differs or cannot tell: two one-sided tests of our mean against a printed number."""
+    difference, reach = ours.mean - printed, spread.reach()
+    found = replace(measured(ours), margin=margin, power=spread.power(margin))
+    if inside(difference, half, margin, reach):
+        return replace(found, verdict="agrees")
+    if outside(difference, half, margin, reach):
+        way = "higher" if difference > 0 else "lower"
+        return replace(found, verdict="differs", detail=f"ours is {abs(difference):.3g} {way}{how}")
+
+    def decided(n: int) -> bool:
+        more = spread.of(n).reach()
+        return inside(difference, half, margin, more) or outside(difference, half, margin, more)
+
+    return replace(found, verdict="cannot tell", detail=wanted(decided, ours.seeds, NOT_DECIDABLE))
+
+
+def beside(case: Case, measure: Callable[[Case], float]) -> str:
+    """The same number under other selectors, in the words of the entry; what was not measured is left out."""
+    notes = []
+    for name, change in case.spec.get("beside", {}).items():
+        try:
+            notes.append(f"{name} {measure(case.changed(**change)):.3f}")
+        except Missing:
+            continue
+    return "; ".join(notes)

@@ -1,0 +1,43 @@
+"""The rule `level`: a printed number against the mean of our runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fairfl_lite import papers
+from fairfl_lite.ledger.numbers import Spread, estimate
+from fairfl_lite.ledger.rules.base import SERIES, Finding, Rule, beside, equivalence, half_unit, measured
+from fairfl_lite.ledger.series import Case
+
+TEXT = """
+Our mean m over n runs with standard deviation s; the printed number p, the mean of k runs with the printed standard
+deviation q; h half a unit of p's last digit; D = m - p and SE² = s²/n + q²/k. Where the paper prints no q, s stands for
+it. The margin M of the metric is written on the card with its reason. *agrees*: |D| + h + t SE ≤ M, which is two
+one-sided tests at 5% (t with Welch's degrees of freedom; n - 1 where s stands for q). *differs*: |D| - h - t SE > M.
+*cannot tell*: the rest, with the number of runs that would decide if m and s stayed as they are, or "not decidable from
+what is printed" where the spread or the rounding of p alone is too large. The interval shown is the 95% t-interval of m.
+"""
+
+
+def printed_spread(case: Case, ours: float, n: int) -> Spread:
+    q = case.spec.get("sd")
+    return Spread(ours, n, case.card.printed_seeds, None if q is None else float(papers.number(q)))
+
+
+def judge(case: Case) -> Finding:
+    ours = estimate(case.side()["value"])
+    note = beside(case, lambda other: float(other.side()["value"].mean()))
+    if case.entry.printed == "?":
+        return replace(measured(ours), note=note)
+    spread = printed_spread(case, ours.sd, ours.seeds)
+
+    def against(printed: str) -> Finding:
+        return equivalence(ours, float(papers.number(printed)), half_unit(printed), case.margin, spread)
+
+    baseline = case.spec.get("baseline")
+    theirs = case.card.entries[baseline].printed if baseline else "?"
+    passes = None if theirs == "?" else against(theirs).verdict == "agrees"
+    return replace(against(case.entry.printed), note=note, stand_in=passes)
+
+
+RULE = Rule("level", "level", TEXT, (*SERIES, "baseline", "sd"), judge)

@@ -1,0 +1,86 @@
+"""The rules `ordering` and `trend`: that one thing is better than another, and that something grows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fairfl_lite.ledger.numbers import Estimate, Spread, estimate, slopes, wanted
+from fairfl_lite.ledger.rules.base import SERIES, Finding, Rule, beside, measured
+from fairfl_lite.ledger.series import Case, Missing, paired
+
+TEXT = """
+The gain of A over B on the same runs, positive as claimed: a difference of accuracy, a fall of a spread, of |EOD| or of
+|SPD|; where B is the best of several, it is the one with the best mean in our runs. *confirmed*: the 95% t-interval of the
+mean gain lies above 0. *reversed*: below 0. *no effect*: neither, and the interval lies within the margin of the metric,
+so that no gain worth the name is left. *cannot tell*: the rest, with the number of runs that would decide. A metric that
+should be near 0 is signed: the note has the other reading, larger is better.
+"""
+TREND = """
+In each run the least-squares slope of the score (or of the gain of A over B) against the rank of the level, levels
+ascending or in the order of the entry, signed so that positive is as claimed; other settings are averaged over. Then as
+*ordering*, where no effect means that from the first level to the last less than the margin is gained.
+"""
+
+
+def confirm(gain: Estimate, margin: float) -> Finding:
+    """confirmed, reversed, no effect or cannot tell, by the interval of a gain."""
+    found = replace(measured(gain), margin=margin, power=Spread(gain.sd, gain.seeds, 1, 0.0).power(margin))
+    if gain.low > 0:
+        return replace(found, verdict="confirmed")
+    if gain.high < 0:
+        return replace(found, verdict="reversed", detail=f"a loss of {-gain.mean:.3g}")
+    if max(-gain.low, gain.high) <= margin:
+        equal = "the same in every run" if gain.low == gain.high == 0 else f"any gain is below {margin:.3g}"
+        return replace(found, verdict="no effect", detail=equal)
+
+    def decided(n: int) -> bool:
+        reach = Estimate(0, gain.sd, n).half_width()
+        return reach < abs(gain.mean) or abs(gain.mean) + reach <= margin
+
+    return replace(found, verdict="cannot tell", detail=wanted(decided, gain.seeds, "no number of runs would decide"))
+
+
+def judge(case: Case) -> Finding:
+    sense = case.sense
+    found = confirm(estimate(case.gains()), case.margin)
+    notes = []
+    if sense == "closer":
+        other = estimate(case.gains("larger"))
+        notes.append(f"read as larger is better: {other.mean:.3f}, {confirm(other, case.margin).verdict}")
+    best = case.side("worse", sense).attrs.get("option", "")
+    notes.append(f"the best of the others is {case.card.labels.get(best, best)}" if best else "")
+    notes.append(beside(case, lambda other: float(other.gains(sense).mean())))
+    return replace(found, note="; ".join(filter(None, notes)))
+
+
+def slope(case: Case, sense: str) -> tuple[Estimate, int]:
+    """The slope in each run, and the number of levels."""
+    levels = [case.spec["levels"]]
+    if "better" in case.spec:
+        better, worse = paired(*(case.side(side, sense, levels) for side in ("better", "worse")))
+        wide = (better - worse).dropna(axis=1)
+    else:
+        wide = case.side(None, sense, levels)
+    if "order" in case.spec:  # of levels that are words
+        absent = [level for level in case.spec["order"] if level not in wide]
+        if absent:
+            raise Missing(f"results/{case.spec['results']}.csv has no {levels[0]} {', '.join(absent)}")
+        wide = wide[case.spec["order"]]
+    if wide.shape[1] < 2:
+        raise Missing(f"results/{case.spec['results']}.csv has fewer than two levels of {levels[0]}")
+    return estimate(slopes(wide.to_numpy()) * (1 if case.spec["toward"] == "better" else -1)), wide.shape[1]
+
+
+def judge_trend(case: Case) -> Finding:
+    sense = case.sense
+    ours, levels = slope(case, sense)
+    note = ""
+    if sense == "closer":
+        other, _ = slope(case, "larger")
+        note = f"read as larger is better: {other.mean:.3f}, {confirm(other, case.margin / (levels - 1)).verdict}"
+    return replace(confirm(ours, case.margin / (levels - 1)), note=note)
+
+
+SIDES = (*SERIES, "better", "worse", "sense")
+RULE = Rule("ordering", "ordering", TEXT, SIDES, judge)
+TRENDS = Rule("trend", "trend", TREND, (*SIDES, "levels", "order", "toward"), judge_trend)

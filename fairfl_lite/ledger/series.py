@@ -1,0 +1,214 @@
+"""The stored results, and what an entry selects from them: one value for each independent run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairfl_lite import results
+from fairfl_lite.errors import FairFLError
+from fairfl_lite.papers import Entry, PaperCard
+
+
+class Missing(Exception):
+    """What has not been measured, and the results file that would have it, where it is not the entry's own."""
+
+    def __init__(self, text: str, file: str | None = None) -> None:
+        super().__init__(text)
+        self.file = file
+
+
+@dataclass
+class Results:
+    """The results files, each read once per judging, and the parts of them that were asked for, by their selectors."""
+
+    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+    parts: dict[tuple[str, ...], pd.DataFrame] = field(default_factory=dict)
+    found: dict[tuple[Any, ...], pd.DataFrame] = field(default_factory=dict)
+
+    def frame(self, name: str) -> pd.DataFrame:
+        if name not in self.frames:
+            if not results.exists(name):
+                raise Missing(f"results/{name}.csv is not there", name)
+            self.frames[name] = results.load(name)
+        return self.frames[name]
+
+    def rows(self, name: str, where: Mapping[str, Any]) -> pd.DataFrame:
+        """The rows in which every named column has the given value, numbers compared as numbers."""
+        frame = self.frame(name)
+        for column in where:
+            if column not in frame:
+                raise Missing(f"results/{name}.csv has no column {column}", name)
+        # Column by column in the file's order: entries share their first selectors, and each part is cut out once.
+        key: tuple[str, ...] = (name,)
+        for column in (c for c in frame.columns if c in where):
+            key = (*key, column, str(where[column]))
+            if key not in self.parts:
+                self.parts[key] = frame[equal(frame[column], where[column])]
+            frame = self.parts[key]
+        if frame.empty:
+            raise Missing(f"results/{name}.csv has no rows for {words(where)}", name)
+        return frame
+
+    def values(self, name: str, where: Mapping[str, Any], sense: str, selection: str, over: Sequence[str] = ()) -> pd.DataFrame:
+        """One row per run, one column per combination of `over`; runs that lack one are left out.
+
+        In a wide file, one row per run and one column per metric, the metric names the column that is read.
+        """
+        if "selection" in self.frame(name):
+            where = {"selection": selection, **where}
+        key = (name, words(where), sense, *over)
+        if key not in self.found:
+            self.found[key] = self._values(name, where, sense, over)
+        return self.found[key]
+
+    def _values(self, name: str, where: Mapping[str, Any], sense: str, over: Sequence[str]) -> pd.DataFrame:
+        column, frame = "value", self.frame(name)
+        if "metric" not in frame and "value" not in frame:
+            where = dict(where)
+            column = where.pop("metric")
+        for key in (*over, column):
+            if key not in frame:
+                raise Missing(f"results/{name}.csv has no column {key}", name)
+        rows = self.rows(name, where)
+        trained = "training" in frame  # then seeds deal test rows to one trained set, and are not runs
+        rows = (
+            rows[["seed", *(["training"] if trained else []), *over]].assign(value=score(rows[column], sense)).drop_duplicates()
+        )
+        unique = [*(["training"] if trained else []), "seed", *over]
+        if rows.duplicated(unique).any():
+            raise FairFLError(f"results/{name}.csv has several values per seed for {words(where)}: the card must select one.")
+        if trained:
+            rows = rows.groupby(["training", *over], as_index=False)["value"].mean().rename(columns={"training": "seed"})
+        wide = rows.pivot(index="seed", columns=list(over), values="value") if over else rows.set_index("seed")[["value"]]
+        wide = wide.dropna().sort_index()
+        if wide.empty:
+            raise Missing(f"results/{name}.csv has no seed with all of {words(where)}", name)
+        return wide
+
+    def number(self, name: str, key: str) -> float:
+        """A value of a file of names and values."""
+        return float(self.rows(name, {"name": key})["value"].iloc[0])
+
+
+def score(values: pd.Series, sense: str) -> pd.Series:
+    """Larger is better: v for "larger", -v for "smaller", -|v| for "closer" (to zero)."""
+    return {"larger": values, "smaller": -values, "closer": -values.abs()}[sense]
+
+
+def equal(column: pd.Series, wanted: Any) -> np.ndarray:
+    """Which rows have the wanted value: numbers compared as numbers, everything else as text."""
+    if pd.api.types.is_numeric_dtype(column):
+        try:
+            return np.isclose(column.to_numpy(dtype=float), float(wanted), rtol=1e-9, atol=1e-12)
+        except ValueError:
+            return np.zeros(len(column), dtype=bool)
+    return (column.astype(str) == str(wanted)).to_numpy()
+
+
+def words(where: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in where.items())
+
+
+def paired(first: pd.DataFrame, second: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    seeds = first.index.intersection(second.index)
+    if seeds.empty:
+        raise Missing("the two sides have no run in common")
+    return first.loc[seeds], second.loc[seeds]
+
+
+def _best(found: Sequence[pd.DataFrame], options: Sequence[Any]) -> pd.DataFrame:
+    """Column by column the option with the best mean, on the runs that all options have; `attrs` names the last one."""
+    seeds = found[0].index
+    for frame in found[1:]:
+        seeds = seeds.intersection(frame.index)
+    if seeds.empty:
+        raise Missing(f"{', '.join(map(str, options))} have no run in common")
+    means = [frame.loc[seeds].mean() for frame in found]
+    chosen = {column: int(np.argmax([m[column] for m in means])) for column in found[0]}
+    best = pd.DataFrame({column: found[i].loc[seeds, column] for column, i in chosen.items()})
+    best.attrs["option"] = str(options[list(chosen.values())[-1]])
+    return best
+
+
+@dataclass(frozen=True)
+class Case:
+    """An entry of a card, the results it is judged by, and the way its settings were selected."""
+
+    card: PaperCard
+    entry: Entry
+    files: Results
+    selection: str
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        return self.entry.spec
+
+    def about(self, entry: Entry) -> Case:
+        """The same question of another entry."""
+        return replace(self, entry=entry)
+
+    def changed(self, **select: Any) -> Case:
+        """The same entry under other selectors."""
+        return self.about(replace(self.entry, spec={**self.spec, "select": {**self.spec.get("select", {}), **select}}))
+
+    @property
+    def metric(self) -> str | None:
+        return self.spec.get("metric") or self.spec.get("select", {}).get("metric")
+
+    @property
+    def sense(self) -> str:
+        return self.spec["sense"] if "sense" in self.spec else self.card.metrics[self.metric or ""]
+
+    @property
+    def margin(self) -> float:
+        """The entry's own, else that of its metric."""
+        given = self.spec.get("margin", self.card.margins.get(self.metric or "", {}).get("margin"))
+        if given is None:
+            raise FairFLError(
+                f"{self.entry.id} is judged by a margin, and the card has none for {self.metric}: add it to margins."
+            )
+        return float(given)
+
+    def named(self) -> list[Entry]:
+        """The entries that a gain or a share is taken over."""
+        return [e for pattern in self.spec["entries"] for e in self.card.matching(pattern)]
+
+    def side(self, side: str | None = None, sense: str = "larger", over: Sequence[str] = ()) -> pd.DataFrame:
+        """One row per run of what the entry, or one side of it, selects; of a list of options the best."""
+        if "relative" in self.spec:
+            return self._share(side, sense, over)
+        where = dict(self.spec.get("select", {})) | (dict(self.spec[side]) if side else {})
+        if "metric" in self.spec:
+            where.setdefault("metric", self.spec["metric"])
+        name = where.pop("results", self.spec["results"])
+        options = next((key for key, value in where.items() if isinstance(value, list)), None)
+        if options is None:
+            return self._series(name, where, sense, over)
+        return _best([self._series(name, {**where, options: v}, sense, over) for v in where[options]], where[options])
+
+    def _share(self, side: str | None, sense: str, over: Sequence[str]) -> pd.DataFrame:
+        """Each run's score as a share of what the selectors of `relative` give for the same side."""
+        plain = self.about(replace(self.entry, spec={k: v for k, v in self.spec.items() if k != "relative"}))
+        part, whole = paired(plain.side(side, sense, over), plain.changed(**self.spec["relative"]).side(side, "larger", over))
+        return part / whole
+
+    def _series(self, name: str, where: Mapping[str, Any], sense: str, over: Sequence[str]) -> pd.DataFrame:
+        """One row per run, one column per level of `over`, each the mean over the entry's `mean_over`."""
+        means = self.spec.get("mean_over", ())
+        wide = self.files.values(name, where, sense, self.selection, [*over, *means])
+        if not means:
+            return wide
+        if not over:
+            return wide.mean(axis=1).to_frame("value")
+        return wide.T.groupby(level=list(over)).mean().T
+
+    def gains(self, sense: str | None = None) -> pd.Series:
+        """The gain of `better` over `worse` in each run that both have."""
+        sense = sense or self.sense
+        better, worse = paired(self.side("better", sense), self.side("worse", sense))
+        return better["value"] - worse["value"]
