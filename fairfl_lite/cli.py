@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -82,6 +83,8 @@ def parser() -> argparse.ArgumentParser:
     claims.add_argument("--paper", metavar="PAPER")
     claims.add_argument("--json", action="store_true")
     claims.add_argument("--rerun", action="store_true", help="first measure it again")
+    claims.add_argument("--changes", nargs="*", metavar="EDITION",
+                        help="what became of each verdict between two editions: ledger.csv files, first, now (these two if none is named)")  # fmt: skip
 
     bench = command("bench", do_bench, "measure the speed of local training on this machine")
     bench.add_argument("--json", action="store_true")
@@ -189,22 +192,53 @@ def do_claims(args: argparse.Namespace) -> int:
         if args.paper not in (None, paper):
             raise FairFLError(f"Claim {args.id} is one of {paper}: leave --paper {args.paper} out.")
 
-    import pandas as pd
-
     from fairfl_lite import ledger
 
-    table = pd.DataFrame([dataclasses.asdict(ledger.claim(args.id))]) if args.id else ledger.claims(args.paper)
-    if args.rerun:
-        again = dataclasses.asdict(ledger.remeasure(args.id))
-        table = pd.concat([table.assign(made="stored"), pd.DataFrame([{**again, "made": "just now"}])])
+    if args.changes is not None:
+        return _changes(args)
+    if args.id:
+        found = {"stored": dataclasses.asdict(ledger.claim(args.id))}
+        if args.rerun:
+            found["just now"] = dataclasses.asdict(ledger.remeasure(args.id))
+        print(_json(found) if args.json else _fields(found))
+        return 0
+    table = ledger.claims(args.paper)
     if args.json:
         print(table.to_json(orient="records", indent=1, force_ascii=False))
-    elif args.id:
-        table = table.set_index("made" if args.rerun else "id").rename_axis(None).T
-        print(table[(table.notna() & (table != "")).any(axis=1)].to_string())
     else:
         print(table[CLAIM_COLUMNS].to_string(index=False, na_rep="-", float_format="%.4g"))
     return 0
+
+
+def _changes(args: argparse.Namespace) -> int:
+    from fairfl_lite.ledger import editions
+
+    if args.id or args.paper or args.rerun or len(args.changes) > 2:
+        raise FairFLError("Name at most two editions: fairfl claims --changes [OLD [NEW]].")
+    table = editions.changes(*args.changes)
+    moved = table[table["cause"] != ""]
+    if args.json:
+        print(moved.reset_index().to_json(orient="records", indent=1, force_ascii=False))
+    else:
+        print(f"{editions.crossed(table).to_string()}\n\n{moved.to_string()}\n\n{len(moved)} of {len(table)} entries changed.")
+    return 0
+
+
+def _json(found: Mapping[str, dict[str, Any]]) -> str:
+    """One record for each time that a claim was judged; what is not a number is null."""
+    lines = [{"made": made, **{k: None if v != v else v for k, v in line.items()}} for made, line in found.items()]
+    return json.dumps(lines, indent=1, ensure_ascii=False)
+
+
+def _fields(found: Mapping[str, dict[str, Any]]) -> str:
+    """A claim field by field, what is empty left out; with the measurement just made beside the stored one."""
+    lines = [f"{'':20} " + "   ".join(f"{made:<16}" for made in found)] if len(found) > 1 else []
+    for name in next(iter(found.values())):
+        values = [line[name] for line in found.values()]
+        if any(value == value and value not in ("", None) for value in values):
+            shown = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]
+            lines.append(f"{name:20} " + ("   ".join(f"{text:<16}" for text in shown) if len(set(shown)) > 1 else shown[0]))
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def do_bench(args: argparse.Namespace) -> int:

@@ -57,21 +57,23 @@ def half_unit(printed: str) -> float:
     return float(papers.unit(printed)) / 2
 
 
-def equivalence(ours: Estimate, printed: float, half: float, margin: float, spread: Spread, how: str = "") -> Finding:
-    """agrees, differs or cannot tell: two one-sided tests of our mean against a printed number."""
-    difference, reach = ours.mean - printed, spread.reach()
-    found = replace(measured(ours), margin=margin, power=spread.power(margin))
+def same(difference: float, half: float, margin: float, reach: float) -> str:
+    """agrees, differs or cannot tell, by two one-sided tests of a difference."""
     if inside(difference, half, margin, reach):
-        return replace(found, verdict="agrees")
-    if outside(difference, half, margin, reach):
-        way = "higher" if difference > 0 else "lower"
-        return replace(found, verdict="differs", detail=f"ours is {abs(difference):.3g} {way}{how}")
+        return "agrees"
+    return "differs" if outside(difference, half, margin, reach) else "cannot tell"
 
-    def decided(n: int) -> bool:
-        more = spread.of(n).reach()
-        return inside(difference, half, margin, more) or outside(difference, half, margin, more)
 
-    return replace(found, verdict="cannot tell", detail=wanted(decided, ours.seeds, NOT_DECIDABLE))
+def equivalence(ours: Estimate, printed: float, half: float, margin: float, spread: Spread, how: str = "") -> Finding:
+    """The verdict on our mean against a printed number, with its direction in words or what would decide."""
+    difference = ours.mean - printed
+    verdict, detail = same(difference, half, margin, spread.reach()), ""
+    if verdict == "differs":
+        detail = f"ours is {abs(difference):.3g} {'higher' if difference > 0 else 'lower'}{how}"
+    if verdict == "cannot tell":
+        undecided = lambda n: same(difference, half, margin, spread.of(n).reach()) == verdict  # noqa: E731
+        detail = wanted(lambda n: not undecided(n), ours.seeds, NOT_DECIDABLE)
+    return replace(measured(ours), margin=margin, power=spread.power(margin), verdict=verdict, detail=detail)
 
 
 def beside(case: Case, measure: Callable[[Case], float]) -> str:

@@ -1,0 +1,108 @@
+"""Whether the ledger could have said no: what becomes of its verdicts when printed numbers stand in the wrong rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from fairfl_lite import papers, streams
+from fairfl_lite.ledger.judge import card as card_of
+from fairfl_lite.ledger.numbers import estimate
+from fairfl_lite.ledger.rules.base import same
+from fairfl_lite.ledger.rules.level import printed_spread
+from fairfl_lite.ledger.series import Case, Missing, Results
+from fairfl_lite.papers import Entry, Grid, PaperCard
+
+FAR = 2.0
+"""Printed values that are further apart than so many margins must not pass for each other."""
+
+
+def tables(paper: str, files: Results | None = None) -> pd.DataFrame:
+    """Of each table, how often *agrees* is said of its cells as printed, with rows permuted, and with the baseline's numbers.
+
+    One row per table. cells : levels that can be judged. agree : of them, as printed. pairs, permuted : a cell judged by
+    the printed number of another row of its column; how many pairs there are, and how many agree. far, far_agree : the same
+    of pairs printed more than twice the margin apart. stand_in : of the cells that agree, those for which the baseline's
+    printed number would have done as well. distance, usual, chance : see `whole`.
+    """
+    card, files = card_of(paper), files or Results()
+    rows = []
+    for grid in card.grids.values():
+        judged = list(swaps(card, grid, files))
+        if not judged:
+            continue
+        frame = pd.DataFrame(judged, columns=["cell", "other", "apart", "agrees", "baseline"])
+        own, pairs = frame[frame["cell"] == frame["other"]], frame[frame["cell"] != frame["other"]]
+        far, agreeing = pairs[pairs["apart"] > FAR], set(own[own["agrees"]]["cell"])
+        instead = pairs[pairs["baseline"] & pairs["agrees"] & pairs["cell"].isin(agreeing)]
+        rows.append({
+            "table": grid.where, "cells": len(own), "agree": int(own["agrees"].sum()), "pairs": len(pairs),
+            "permuted": int(pairs["agrees"].sum()), "far": len(far), "far_agree": int(far["agrees"].sum()),
+            "stand_in": len(instead), **whole(card, grid, files),
+        })  # fmt: skip
+    return pd.DataFrame(rows).set_index("table") if rows else pd.DataFrame()
+
+
+def cells(card: PaperCard, grid: Grid) -> list[Entry]:
+    """The levels of a table that can be judged."""
+    entries = (card.entries[id] for line in grid.ids for id in line)
+    return [e for e in entries if e.kind == "level" and e.printed != "?" and "not_testable" not in e.spec]
+
+
+def swaps(card: PaperCard, grid: Grid, files: Results) -> Iterator[tuple[str, str, float, bool, bool]]:
+    """Every cell judged by every printed number of its column, its own among them.
+
+    (cell, the other cell, how many margins the two are printed apart, whether it agrees, whether the other is the baseline)
+    """
+    among = cells(card, grid)
+    for entry in among:
+        case = Case(card, entry, files, card.selection)
+        try:
+            ours = estimate(case.side()["value"])
+        except Missing:
+            continue
+        key = _row_key(entry, among)
+        for other in among:
+            if all(other.keys[k] == v for k, v in entry.keys.items() if k != key):
+                here = case.about(replace(entry, spec={**entry.spec, "sd": other.spec.get("sd")}))
+                spread = printed_spread(here, ours.sd, ours.seeds)
+                apart = abs(float(papers.number(entry.printed) - papers.number(other.printed))) / case.margin
+                half = float(papers.unit(other.printed)) / 2
+                agrees = same(ours.mean - float(papers.number(other.printed)), half, case.margin, spread.reach()) == "agrees"
+                yield entry.id, other.id, apart, agrees, other.id == entry.spec.get("baseline")
+
+
+def _row_key(entry: Entry, among: list[Entry]) -> str:
+    """The coordinate that names the method."""
+    return "method" if "method" in entry.keys else next(iter(entry.keys))
+
+
+def whole(card: PaperCard, grid: Grid, files: Results, draws: int = 2000) -> dict[str, float]:
+    """The table as a whole, calibrated by resampling our runs.
+
+    distance : the mean over cells of ((printed - m) / s)^2, m and s of our runs. usual : the median of the same when the
+    "printed" table is the mean of as many of our own runs as the paper had, drawn with replacement and rounded alike.
+    chance : how often such a table is at least as far away; a small one says that the paper's runs were not like ours.
+    """
+    columns, printed, units = {}, [], []
+    for entry in cells(card, grid):
+        try:
+            columns[entry.id] = Case(card, entry, files, card.selection).side()["value"]
+        except Missing:
+            continue
+        printed.append(float(papers.number(entry.printed)))
+        units.append(float(papers.unit(entry.printed)))
+    runs = pd.DataFrame(columns).dropna().to_numpy() if columns else np.empty((0, 0))
+    if len(runs) < 5:
+        return {"distance": np.nan, "usual": np.nan, "chance": np.nan}
+    m, s, unit = runs.mean(0), runs.std(0, ddof=1), np.array(units)
+    s = np.where(s > 0, s, unit)
+    rng = streams.stream(0, "whole table")
+    picks = rng.integers(0, len(runs), (draws, card.printed_seeds))
+    tables = np.round(runs[picks].mean(1) / unit) * unit
+    usual = (((tables - m) / s) ** 2).mean(1)
+    distance = float((((np.array(printed) - m) / s) ** 2).mean())
+    return {"distance": distance, "usual": float(np.median(usual)), "chance": float((1 + (usual >= distance).sum()) / (1 + draws))}
