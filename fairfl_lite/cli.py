@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
     claims.add_argument("--json", action="store_true")
     claims.add_argument("--rerun", action="store_true", help="first measure it again")
     claims.add_argument("--changes", nargs="*", metavar="EDITION",
-                        help="what became of each verdict between two editions: ledger.csv files, first, now (these two if none is named)")  # fmt: skip
+                        help="what became of each verdict between two ledger.csv files (none named: first and now)")  # fmt: skip
 
     bench = command("bench", do_bench, "measure the speed of local training on this machine")
     bench.add_argument("--json", action="store_true")

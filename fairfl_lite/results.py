@@ -123,7 +123,7 @@ def save(
     target, other = (other.with_name(f"{other.name}.gz"), other) if large else (other, other.with_name(f"{other.name}.gz"))
     made = {
         "command": command,
-        "parameters": json.loads(json.dumps(dict(parameters), default=repr)),
+        "parameters": dict(parameters),
         "seconds": round(float(seconds), 1),
         "data": {str(dataset): _digest(str(dataset)) for dataset in sorted(datasets)},
         "source": {"module": module, "sha256": imports.digest(module)} if module else None,

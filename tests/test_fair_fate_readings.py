@@ -29,6 +29,8 @@ def made(**changed: float) -> readings.Readings:
     lines = [{**keys, **none, "method": method, "lambda0": value, "seed": s, **dict(zip(SCORES, scores, strict=True))}
              for method, value, each in RUNS for s, scores in enumerate(each)]  # fmt: skip
     frame = pd.DataFrame(lines)
+    for on in ("", "val_"):  # momentum is chosen by the mean of the three, here all alike
+        frame[f"{on}sp_code"] = frame[f"{on}eqo_code"] = frame[f"{on}eo_code"]
     for column, value in changed.items():
         frame.loc[frame["lambda0"] == 0.5, column] = value
     return readings.Readings(frame.iloc[::-1], seeds=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,7 +90,8 @@ class Experiment:
             data.fetch(name)
         began = time.monotonic()
         frame = self.frame(keep=store.root() / ".fairfl" / "cells")
-        parameters = {"seeds": self.seeds, "cells": len(self.cells), "data": list(self.data), "settings": dict(self.settings)}
+        settings = json.loads(json.dumps(dict(self.settings), default=repr))
+        parameters = {"seeds": self.seeds, "cells": len(self.cells), "data": list(self.data), "settings": settings}
         results.save(self.name, frame, parameters=parameters,
                      seconds=time.monotonic() - began, command=f"fairfl paper {self.name}", datasets=self.data,
                      module=self.measure.__module__, reads=self.reads)  # fmt: skip

@@ -88,13 +88,17 @@ def kept(paper: str) -> dict[str, Claim]:
     """The claims of a paper that were judged before, by id, as long as nothing they depend on has changed."""
     stored = store.read_json(_file(paper))
     found = stored.get("claims", {}) if stored.get("key") == key(paper) else {}
-    return {id: Claim(**{name: NAN if value is None and name in _FLOATS else value for name, value in line.items()})
-            for id, line in found.items()}  # fmt: skip
+    return {id: _claim(line) for id, line in found.items()}
 
 
 def keep(paper: str, claims: dict[str, Claim]) -> None:
     lines = {id: {k: _plain(v) for k, v in asdict(claim).items()} for id, claim in claims.items()}
     store.write_json(_file(paper), {"key": key(paper), "claims": lines})
+
+
+def _claim(line: dict[str, Any]) -> Claim:
+    fields: dict[str, Any] = {name: NAN if value is None and name in _FLOATS else value for name, value in line.items()}
+    return Claim(**fields)
 
 
 _FLOATS = {name for name, field in Claim.__dataclass_fields__.items() if field.type == "float"}

@@ -10,7 +10,7 @@ import pandas as pd
 
 from fairfl_lite import papers, streams
 from fairfl_lite.ledger.judge import card as card_of
-from fairfl_lite.ledger.numbers import estimate
+from fairfl_lite.ledger.numbers import Spread, estimate
 from fairfl_lite.ledger.rules.base import same
 from fairfl_lite.ledger.rules.level import printed_spread
 from fairfl_lite.ledger.series import Case, Missing, Results
@@ -26,7 +26,8 @@ def tables(paper: str, files: Results | None = None) -> pd.DataFrame:
     One row per table. cells : levels that can be judged. agree : of them, as printed. pairs, permuted : a cell judged by
     the printed number of another row of its column; how many pairs there are, and how many agree. far, far_agree : the same
     of pairs printed more than twice the margin apart. stand_in : of the cells that agree, those for which the baseline's
-    printed number would have done as well. distance, usual, chance : see `whole`.
+    printed number would have done as well. distance, usual, chance : see `whole`. Columns that begin with "first" are the
+    same under the rule of the first edition, see `once_reproduced`.
     """
     card, files = card_of(paper), files or Results()
     rows = []
@@ -34,14 +35,15 @@ def tables(paper: str, files: Results | None = None) -> pd.DataFrame:
         judged = list(swaps(card, grid, files))
         if not judged:
             continue
-        frame = pd.DataFrame(judged, columns=["cell", "other", "apart", "agrees", "baseline"])
+        frame = pd.DataFrame(judged, columns=["cell", "other", "apart", "agrees", "baseline", "once"])
         own, pairs = frame[frame["cell"] == frame["other"]], frame[frame["cell"] != frame["other"]]
         far, agreeing = pairs[pairs["apart"] > FAR], set(own[own["agrees"]]["cell"])
         instead = pairs[pairs["baseline"] & pairs["agrees"] & pairs["cell"].isin(agreeing)]
         rows.append({
             "table": grid.where, "cells": len(own), "agree": int(own["agrees"].sum()), "pairs": len(pairs),
             "permuted": int(pairs["agrees"].sum()), "far": len(far), "far_agree": int(far["agrees"].sum()),
-            "stand_in": len(instead), **whole(card, grid, files),
+            "stand_in": len(instead), "first_agree": int(own["once"].sum()), "first_permuted": int(pairs["once"].sum()),
+            "first_far_agree": int(far["once"].sum()), **whole(card, grid, files),
         })  # fmt: skip
     return pd.DataFrame(rows).set_index("table") if rows else pd.DataFrame()
 
@@ -52,10 +54,16 @@ def cells(card: PaperCard, grid: Grid) -> list[Entry]:
     return [e for e in entries if e.kind == "level" and e.printed != "?" and "not_testable" not in e.spec]
 
 
-def swaps(card: PaperCard, grid: Grid, files: Results) -> Iterator[tuple[str, str, float, bool, bool]]:
+def once_reproduced(difference: float, half: float, sd: float, n: int, k: int, theirs: float | None) -> bool:
+    """The rule of the first edition: a difference smaller than our noise, or than 0.01. The noisier, the easier to pass."""
+    return abs(difference) <= np.nanmax([0.01, Spread(sd, n, k, theirs).reach(0.975)]) + half
+
+
+def swaps(card: PaperCard, grid: Grid, files: Results) -> Iterator[tuple[str, str, float, bool, bool, bool]]:
     """Every cell judged by every printed number of its column, its own among them.
 
-    (cell, the other cell, how many margins the two are printed apart, whether it agrees, whether the other is the baseline)
+    (cell, the other cell, how many margins the two are printed apart, whether it agrees, whether the other is the baseline,
+    whether the first edition would have called it reproduced)
     """
     among = cells(card, grid)
     for entry in among:
@@ -64,20 +72,16 @@ def swaps(card: PaperCard, grid: Grid, files: Results) -> Iterator[tuple[str, st
             ours = estimate(case.side()["value"])
         except Missing:
             continue
-        key = _row_key(entry, among)
         for other in among:
-            if all(other.keys[k] == v for k, v in entry.keys.items() if k != key):
+            if all(other.keys[k] == v for k, v in entry.keys.items() if k != "method"):
                 here = case.about(replace(entry, spec={**entry.spec, "sd": other.spec.get("sd")}))
                 spread = printed_spread(here, ours.sd, ours.seeds)
                 apart = abs(float(papers.number(entry.printed) - papers.number(other.printed))) / case.margin
                 half = float(papers.unit(other.printed)) / 2
-                agrees = same(ours.mean - float(papers.number(other.printed)), half, case.margin, spread.reach()) == "agrees"
-                yield entry.id, other.id, apart, agrees, other.id == entry.spec.get("baseline")
-
-
-def _row_key(entry: Entry, among: list[Entry]) -> str:
-    """The coordinate that names the method."""
-    return "method" if "method" in entry.keys else next(iter(entry.keys))
+                difference = ours.mean - float(papers.number(other.printed))
+                agrees = same(difference, half, case.margin, spread.reach()) == "agrees"
+                once = once_reproduced(difference, half, ours.sd, ours.seeds, spread.k, spread.theirs)
+                yield entry.id, other.id, apart, agrees, other.id == entry.spec.get("baseline"), bool(once)
 
 
 def whole(card: PaperCard, grid: Grid, files: Results, draws: int = 2000) -> dict[str, float]:
@@ -105,4 +109,8 @@ def whole(card: PaperCard, grid: Grid, files: Results, draws: int = 2000) -> dic
     tables = np.round(runs[picks].mean(1) / unit) * unit
     usual = (((tables - m) / s) ** 2).mean(1)
     distance = float((((np.array(printed) - m) / s) ** 2).mean())
-    return {"distance": distance, "usual": float(np.median(usual)), "chance": float((1 + (usual >= distance).sum()) / (1 + draws))}
+    return {
+        "distance": distance,
+        "usual": float(np.median(usual)),
+        "chance": float((1 + (usual >= distance).sum()) / (1 + draws)),
+    }

@@ -76,6 +76,9 @@ class Results:
                 raise Missing(f"results/{name}.csv has no column {key}", name)
         rows = self.rows(name, where)
         trained = "training" in frame  # then seeds deal test rows to one trained set, and are not runs
+        if not over and not trained and rows["seed"].is_unique and rows[column].notna().all():  # the common case, at once
+            seeds = pd.Index(rows["seed"], name="seed")
+            return pd.DataFrame({"value": score(rows[column], sense).to_numpy()}, index=seeds).sort_index()
         rows = (
             rows[["seed", *(["training"] if trained else []), *over]].assign(value=score(rows[column], sense)).drop_duplicates()
         )
@@ -115,6 +118,8 @@ def words(where: Mapping[str, Any]) -> str:
 
 
 def paired(first: pd.DataFrame, second: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    if first.index.equals(second.index):
+        return first, second
     seeds = first.index.intersection(second.index)
     if seeds.empty:
         raise Missing("the two sides have no run in common")

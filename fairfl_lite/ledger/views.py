@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from urllib.parse import quote
 
 import pandas as pd
 
@@ -13,18 +14,24 @@ from fairfl_lite.errors import FairFLError, choose, nearest
 from fairfl_lite.ledger.claims import COLUMNS, Claim, interval, shown
 from fairfl_lite.ledger.rules import KINDS, SYMBOLS
 
+PAGE = "../../book/ledger.html"
+"""The ledger's page, as seen from the page of a chapter."""
 _STYLE = """<style>
 .fairfl-scroll{overflow-x:auto;max-width:100%}
 .fairfl-scroll table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.72em;
 color:inherit;margin:0}
 .fairfl-scroll th,.fairfl-scroll td{padding:.2em .35em!important;text-align:right;white-space:nowrap;color:inherit;
-border-bottom:1px solid rgba(128,128,128,.35)}
+border-bottom:1px solid rgba(128,128,128,.35);scroll-margin-top:5rem}
 .fairfl-scroll th[scope=row],.fairfl-scroll td.fairfl-text{text-align:left}
-.fairfl-scroll td.fairfl-text{white-space:normal;min-width:12em}
+.fairfl-scroll td.fairfl-text{white-space:normal;min-width:12em;overflow-wrap:anywhere}
+.fairfl-scroll td.fairfl-verdict{text-align:left;white-space:normal;min-width:7em}
 .fairfl-scroll th[colspan]{text-align:center}
+.fairfl-scroll thead th{white-space:normal}
 .fairfl-scroll caption{text-align:left;caption-side:top;color:inherit}
-.fairfl-scroll small{font-size:1em;opacity:.7}
-.fairfl-printed{opacity:.75}
+.fairfl-scroll small{font-size:1em;opacity:.8}
+.fairfl-scroll td a{color:inherit;text-decoration:underline dotted;text-underline-offset:.2em}
+.fairfl-scroll td:target{outline:2px solid currentColor}
+.fairfl-printed{opacity:.8}
 .fairfl-legend{font-size:.85em;color:inherit}
 .fairfl-legend span{padding:.1em .4em;margin-right:.3em;display:inline-block}
 .fairfl-agrees,.fairfl-confirmed,.fairfl-holds{background:rgba(46,160,67,.25)!important}
@@ -66,7 +73,8 @@ def scoreboard(claims: Sequence[Claim]) -> pd.DataFrame:
 def table(name: str) -> View:
     """A table such as "fairfed.t1" in the paper's layout; each cell: printed number, ours, verdict.
 
-    Where standard deviations are printed they follow the number, each with its own verdict.
+    Where standard deviations are printed they follow the number, each with its own verdict. A verdict links to its row
+    in the ledger, and the row back to the cell.
     """
     grids = {f"{card.paper}.{grid.id}": (card, grid) for card in map(papers.load, papers.names()) for grid in card.grids.values()}
     if name not in grids:
@@ -82,10 +90,12 @@ def table(name: str) -> View:
     columns, rows = [tuple(map(label, c)) for c in grid.columns], [tuple(map(label, r)) for r in grid.rows]
     head = ""
     for depth, key in enumerate(grid.column_keys):
-        corner = "".join(f"<th>{html.escape(k if depth == len(grid.column_keys) - 1 else '')}</th>" for k in grid.row_keys[:-1])
-        last = grid.row_keys[-1] if len(grid.column_keys) == 1 else key
-        groups = "".join(f'<th scope="col" colspan="{n}">{html.escape(text)}</th>' for text, n in _groups(columns, depth))
-        head += f"<tr>{corner}<th>{html.escape(last)}</th>{groups}</tr>"
+        corner = f'<th colspan="{len(grid.row_keys)}"></th>'
+        if depth == len(grid.column_keys) - 1:  # the names of the rows stand over the rows, those of columns in the headings
+            corner = "".join(f'<th scope="col">{html.escape(k)}</th>' for k in grid.row_keys)
+        groups = ((f"{key} = {text}" if text.replace(".", "").isdigit() else text, n) for text, n in _groups(columns, depth))
+        names = "".join(f'<th scope="col" colspan="{n}">{html.escape(text)}</th>' for text, n in groups)
+        head += f"<tr>{corner}{names}</tr>"
     body = "".join(
         "<tr>" + "".join(f'<th scope="row">{html.escape(part)}</th>' for part in row) + "".join(map(_cell, line)) + "</tr>"
         for row, line in zip(rows, cells, strict=True)
@@ -122,14 +132,31 @@ def only(paper: str, *verdicts: str) -> View:
     return _lines(" and ".join(verdicts).capitalize(), [c for c in ledger.judged(paper) if c.verdict in verdicts], notes=True)
 
 
+def runs(c: Claim) -> str:
+    return str(c.seeds) if c.seeds else "-"
+
+
+def margin(c: Claim) -> str:
+    """How far apart may still be called the same; a factor for spreads, the bound itself for bounds."""
+    if c.margin != c.margin:
+        return "-"
+    return f"×{c.margin:g}" if c.rule == "spread" else f"≤ {shown(c, c.margin)}" if c.rule == "at most" else shown(c, c.margin)
+
+
+def link(c: Claim, text: str) -> str:
+    """A link from the page of a chapter to a claim's row in the ledger."""
+    return f'<a href="{PAGE}#{quote(c.id)}">{html.escape(text)}</a>'
+
+
 def _lines(title: str, found: Sequence[Claim], notes: bool = False) -> View:
-    names = ("claim", "printed", "ours", "interval", "verdict", *(("note",) if notes else ()))
+    names = ("claim", "printed", "ours", "runs", "margin", "verdict", *(("note",) if notes else ()))
     head = "".join(f'<th scope="col">{h}</th>' for h in names)
     body = "".join(
-        f'<tr><td class="fairfl-text" title="{html.escape(c.id)}">{html.escape(c.says or c.id)}'
-        f"<br><small>{html.escape(c.where)}</small></td><td>{html.escape(c.printed)}</td>"
-        f"<td>{shown(c, c.measured)}</td><td>{interval(c)}</td>"
-        f'<td class="{_css(c.verdict)}" title="{html.escape(c.note)}">{SYMBOLS[c.verdict]} {c.verdict}</td>'
+        f'<tr><td class="fairfl-text" id="line-{html.escape(c.id)}">{html.escape(c.says or c.id)}'
+        f"<br><small>{html.escape(c.where)}, {link(c, c.id)}</small></td><td>{html.escape(c.printed)}</td>"
+        f"<td>{shown(c, c.measured)}<br><small>{interval(c)}</small></td><td>{runs(c)}</td><td>{margin(c)}</td>"
+        f'<td class="fairfl-verdict {css(c.verdict)}" title="{html.escape(c.note)}">{SYMBOLS[c.verdict]} {c.verdict}'
+        + (f"<br><small>{html.escape(c.detail)}</small></td>" if c.detail else "</td>")
         + (f'<td class="fairfl-text">{html.escape(c.note)}</td>' if notes else "")
         + "</tr>"
         for c in found
@@ -139,6 +166,8 @@ def _lines(title: str, found: Sequence[Claim], notes: bool = False) -> View:
             "printed": [c.printed for c in found],
             "ours": [shown(c, c.measured) for c in found],
             "interval": [interval(c) for c in found],
+            "runs": list(map(runs, found)),
+            "margin": list(map(margin, found)),
             "verdict": [c.verdict for c in found],
         },
         index=[c.id for c in found],
@@ -148,7 +177,7 @@ def _lines(title: str, found: Sequence[Claim], notes: bool = False) -> View:
 
 def _view(title: str, rows: str, plain: pd.DataFrame, shown: Sequence[Claim]) -> View:
     counts = {v: sum(c.verdict == v for c in shown) for v in SYMBOLS}
-    legend = "".join(f'<span class="{_css(v)}">{SYMBOLS[v]} {v} {n}</span>' for v, n in counts.items() if n)
+    legend = "".join(f'<span class="{css(v)}">{SYMBOLS[v]} {v} {n}</span>' for v, n in counts.items() if n)
     markup = (
         f'{_STYLE}<div class="fairfl-scroll" tabindex="0" role="region" aria-label="{html.escape(title)}">'
         f'<table class="dataframe"><caption>{html.escape(title)}</caption>{rows}</table></div>'
@@ -161,8 +190,12 @@ def _view(title: str, rows: str, plain: pd.DataFrame, shown: Sequence[Claim]) ->
 def _cell(cell: Sequence[Claim]) -> str:
     hint = html.escape(" | ".join(f"{c.id}: {c.verdict}. {interval(c)} {c.note}".strip() for c in cell))
     printed = " ±".join(html.escape(c.printed) for c in cell)
-    ours = " ±".join(f'<b>{shown(c, c.measured)}</b> <abbr title="{c.verdict}">{SYMBOLS[c.verdict]}</abbr>' for c in cell)
-    return f'<td class="{_css(cell[0].verdict)}" title="{hint}"><span class="fairfl-printed">{printed}</span><br>{ours}</td>'
+    ours = " ±".join(f"<b>{shown(c, c.measured)}</b>" for c in cell)
+    verdicts = " ±".join(link(c, f"{SYMBOLS[c.verdict]} {c.verdict}") for c in cell)
+    return (
+        f'<td id="cell-{html.escape(cell[0].id)}" class="{css(cell[0].verdict)}" title="{hint}">'
+        f'<span class="fairfl-printed">{printed}</span><br>{ours}<br>{verdicts}</td>'
+    )
 
 
 def _plain(cell: Sequence[Claim]) -> str:
@@ -181,5 +214,6 @@ def _groups(columns: Sequence[tuple[str, ...]], depth: int) -> list[tuple[str, i
     return [(head[-1], n) for head, n in groups]
 
 
-def _css(verdict: str) -> str:
+def css(verdict: str) -> str:
+    """The class that gives a verdict its colour."""
     return "fairfl-" + verdict.replace(" ", "-")

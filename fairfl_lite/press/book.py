@@ -97,10 +97,10 @@ def build(project: Project, profile: str = QUICK) -> Path:
             withdraw(project, stale)
     jobs = execute(project, names, profile)
     _refuse_repeated_labels(jobs)
-    if (project.root / "results").is_dir():
-        from fairfl_lite import ledger
+    if (project.root / "book" / "ledger.md").is_file():
+        from fairfl_lite.ledger import page as ledger_page
 
-        ledger.to_csv(project.root / "book" / "_static" / "ledger.csv")
+        ledger_page.write(project.root)  # after the chapters, whose tables its rows lead to
     built = project.root / "_build"
     command = [_script("jupyter-book"), "build", str(project.root), "-W", "-n", "--keep-going"]
     # Sphinx reads its own variables; a user's options must not reach the book.

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fairfl_lite import data, ledger, results
+from fairfl_lite import data, results
 from fairfl_lite.data import Images, Partition, Table, cifar10, dutch, law_school
 from fairfl_lite.data.compas import NAME, propublica_filter
 from fairfl_lite.errors import choose
+from fairfl_lite.ledger.rules import facts
 from fairfl_lite.press import figures
 
 HEADINGS = {
@@ -294,7 +295,7 @@ COUNTED: dict[str, Callable[[], dict[str, float]]] = {
 
 
 def _verdict(printed: float, ours: float) -> str:
-    return "holds" if ledger.count_verdict(f"{printed}", ours) == "holds" else "differs"
+    return "holds" if facts.counted(f"{printed}", ours) else "differs"
 
 
 def _number(value: float) -> str:

@@ -42,8 +42,8 @@ def judge(case: Case) -> Finding:
     ours = estimate(first["value"] - second["value"])
     cells = one.entry, other.entry
     d = float(papers.number(cells[0].printed) - papers.number(cells[1].printed))
-    sds = [cell.spec.get("sd") for cell in cells]
-    theirs = None if None in sds else math.hypot(*(float(papers.number(sd)) for sd in sds))
+    sds = [float(papers.number(cell.spec["sd"])) for cell in cells if cell.spec.get("sd")]
+    theirs = math.hypot(*sds) if len(sds) == 2 else None
     spread = Spread(ours.sd, ours.seeds, case.card.printed_seeds, theirs)
     half = sum(half_unit(cell.printed) for cell in cells)
     return against(ours, d, half, of_printed(d, one.margin), spread)

@@ -1,0 +1,212 @@
+"""The rule `level` against scipy's t-tests, by hand, and in simulation: how often it errs, and what its forecasts are worth."""
+
+from math import isnan, nan, sqrt
+
+import numpy as np
+import pytest
+from little import by_scipy, card, cell, exact, forecast, judge, judged, step, table
+from scipy import stats
+
+from fairfl_lite.ledger.numbers import Estimate, Spread, estimate
+from fairfl_lite.ledger.rules.base import equivalence
+
+M = 0.01
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["a printed sd", "no printed sd"])
+def test_two_one_sided_tests_by_scipy(given: bool) -> None:
+    rng = np.random.default_rng(1)
+    seen = dict.fromkeys(("agrees", "differs", "cannot tell"), 0)
+    for _ in range(250):
+        n, k, decimals = int(rng.integers(2, 31)), int(rng.choice([2, 5, 10, 20])), int(rng.integers(2, 5))
+        s, printed = 10 ** rng.uniform(-3.5, -1.7), f"{rng.uniform(0.2, 0.9):.{decimals}f}"
+        sd = f"{s * rng.uniform(0.2, 3):.4f}" if given else None
+        p, h = float(printed), 0.5 * 10.0**-decimals
+        m = p + rng.uniform(-0.025, 0.025)
+        found = cell(printed, exact(m, s, n), sd, printed_seeds=k)
+        assert found.verdict == by_scipy(m, s, n, p, None if sd is None else float(sd), k, h, M)
+        assert (found.measured, found.seeds, found.margin) == (pytest.approx(m), n, M)
+        theirs = stats.t.interval(0.95, n - 1, m, s / sqrt(n))
+        assert (found.low, found.high) == pytest.approx(theirs)
+        seen[found.verdict] += 1
+    assert min(seen.values()) > 20
+
+
+def test_welch_s_degrees_of_freedom() -> None:
+    assert Spread(0.04, 10, 10, 0.04).freedom == pytest.approx(18)  # the same spread on both sides
+    assert Spread(0.0, 10, 8, 0.04).freedom == pytest.approx(7)  # only theirs
+    assert Spread(0.04, 10, 8, 0.0).freedom == pytest.approx(9)  # only ours
+    assert Spread(0.04, 10, 8).freedom == 9  # theirs is taken to be ours
+    rng = np.random.default_rng(2)
+    for n, k in ((3, 20), (20, 3), (7, 12)):
+        a, b = rng.normal(0, 1, n), rng.normal(0, 3, k)
+        theirs = stats.ttest_ind(a, b, equal_var=False)
+        spread = Spread(float(a.std(ddof=1)), n, k, float(b.std(ddof=1)))
+        assert spread.freedom == pytest.approx(theirs.df)
+        interval = theirs.confidence_interval(0.9)  # its ends are those of two one-sided tests at 5%
+        assert spread.reach() == pytest.approx((interval.high - interval.low) / 2)
+
+
+@pytest.mark.parametrize(
+    ("difference", "verdict"),
+    # t(2) = 2.91999 at 95% from a printed table; 2.91999 * .02 * sqrt(1/3 + 1/20) = .03616, half a unit is .0005
+    [(0.0133, "agrees"), (0.0134, "cannot tell"), (0.0866, "cannot tell"), (0.0867, "differs")],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_by_hand_where_no_spread_is_printed(difference: float, verdict: str, sign: int) -> None:
+    margins = {"up": {"margin": 0.05, "reason": "for a test"}}
+    found = cell("0.830", 0.83 + sign * difference + np.array([-0.02, 0, 0.02]), printed_seeds=20, margins=margins)
+    assert found.verdict == verdict
+    if verdict == "differs":
+        assert found.detail == f"ours is 0.0867 {'higher' if sign > 0 else 'lower'}"
+
+
+@pytest.mark.parametrize(
+    ("mean", "verdict", "detail"),
+    [
+        (0.835, "agrees", ""),  # .005 and half a unit are the margin of .01
+        (0.825, "agrees", ""),
+        (0.8351, "cannot tell", "not decidable from what is printed"),
+        (0.845, "cannot tell", "not decidable from what is printed"),  # .015 less half a unit is the margin
+        (0.8451, "differs", "ours is 0.0151 higher"),
+        (0.8149, "differs", "ours is 0.0151 lower"),
+    ],
+)
+def test_the_rounding_of_the_print_at_the_boundary(mean: float, verdict: str, detail: str) -> None:
+    for sd in (None, "0.00"):
+        found = cell("0.83", [mean] * 4, sd)
+        assert (found.verdict, found.detail, found.power) == (verdict, detail, 1.0)
+
+
+def test_one_run_decides_nothing() -> None:
+    for sd in (None, "0.02"):
+        found = cell("0.83", [0.83], sd)
+        assert (found.verdict, found.detail, found.seeds) == ("cannot tell", "one run has no interval", 1)
+        assert isnan(found.low) and isnan(found.high) and isnan(found.power)
+
+
+def test_what_is_not_legible_is_measured_and_not_judged() -> None:
+    read = card(tables={"t": table({"base": "0.70", "ours": "?±?"})})
+    series = ({"metric": "up", "method": "ours"}, [0.8, 0.9]), ({"metric": "up", "method": "base"}, [0.7, 0.7])
+    cells = [judge(read, f"t.ours{end}", *series) for end in ("", ".sd")]
+    assert [c.verdict for c in cells] == ["not testable"] * 2 and {c.note for c in cells} == {"not legible"}
+    assert [c.measured for c in cells] == pytest.approx([0.85, 0.1 / sqrt(2)])
+    assert "little.t.ours.effect" not in read.entries
+
+
+def verdicts(true: float, sd: float, n: int, k: int, given: bool, draws: int = 3000) -> dict[str, float]:
+    """How often it agrees, and differs upwards and downwards, when the true means are so far apart and both sides are normal."""
+    rng = np.random.default_rng(3)
+    count = dict.fromkeys(("agrees", "higher", "lower", "cannot tell"), 0)
+    for ours, theirs in zip(rng.normal(true, sd, (draws, n)), rng.normal(0, sd, (draws, k)), strict=True):
+        mine = estimate(ours)
+        found = equivalence(mine, float(theirs.mean()), 0.0, M, Spread(mine.sd, n, k, float(theirs.std(ddof=1)) if given else None))
+        count[found.detail.split()[-1] if found.verdict == "differs" else found.verdict] += 1
+    return {verdict: times / draws for verdict, times in count.items()}
+
+
+SIZES = [(n, k, given) for n, k in ((10, 10), (20, 10), (5, 20), (30, 1)) for given in (True, False) if k > 1 or not given]
+
+
+@pytest.mark.parametrize(("n", "k", "given"), SIZES)
+def test_at_the_margin_it_errs_at_most_one_time_in_twenty(n: int, k: int, given: bool) -> None:
+    often = verdicts(M, 0.001, n, k, given)
+    assert 0.035 < often["agrees"] < 0.062  # 5%, within three standard deviations of 3,000 draws and a little more
+    assert 0.015 < often["higher"] < 0.062 and often["lower"] == 0
+
+
+@pytest.mark.parametrize("sd", [0.002, 0.02, 0.2])
+@pytest.mark.parametrize("given", [True, False], ids=["a printed sd", "no printed sd"])
+def test_where_the_means_are_the_same_it_hardly_ever_differs(sd: float, given: bool) -> None:
+    often = verdicts(0.0, sd, 10, 10, given)
+    assert max(often["higher"], often["lower"]) < 0.062
+    if sd == 0.002:
+        assert often["agrees"] > 0.99
+    if sd == 0.2:
+        assert often["agrees"] == 0  # noise alone earns nothing
+
+
+def test_the_forecast_decides_and_fewer_runs_do_not() -> None:
+    rng = np.random.default_rng(4)
+    tried = 0
+    while tried < 60:
+        n, k, s = int(rng.integers(2, 25)), int(rng.choice([10, 20])), 10 ** rng.uniform(-2.7, -1.3)
+        sd = f"{s * rng.uniform(0.1, 0.6):.4f}" if rng.random() < 0.7 else None
+        m = 0.5 + rng.uniform(-0.03, 0.03)
+        found = cell("0.500", exact(m, s, n), sd, printed_seeds=k)
+        wanted = forecast(found.detail)
+        if wanted is None or wanted > 20_000:
+            continue
+        tried += 1
+        assert found.verdict == "cannot tell" and wanted > n
+        assert cell("0.500", exact(m, s, wanted), sd, printed_seeds=k).verdict in ("agrees", "differs")
+        fewer = wanted - step(wanted)
+        if fewer > n:
+            assert cell("0.500", exact(m, s, fewer), sd, printed_seeds=k).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("printed", "sd", "mean", "ours"),
+    [
+        ("0.50", "0.20", 0.50, 0.02),  # the printed spread alone is too large
+        ("0.50", None, 0.50, 0.05),  # ours stands for it
+        ("0.5", "0.00", 0.50, 0.001),  # one digit: half a unit is five margins
+        ("0.500", "0.0000", 0.51, 0.001),  # exactly at the margin
+    ],
+)
+def test_what_is_not_decidable_stays_so_with_a_hundred_thousand_runs(printed: str, sd: str | None, mean: float, ours: float) -> None:
+    few = cell(printed, exact(mean, ours, 10), sd)
+    assert (few.verdict, few.detail) == ("cannot tell", "not decidable from what is printed")
+    assert cell(printed, exact(mean, ours, 100_000), sd).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(("n", "k", "ratio"), [(10, 10, 1.0), (20, 10, 2.0), (10, 20, 0.5), (20, 20, 1.0)])
+@pytest.mark.parametrize("size", [0.5, 1.5, 3.0])
+def test_power_is_that_of_the_test_in_simulation(n: int, k: int, ratio: float, size: float) -> None:
+    rng = np.random.default_rng(5)
+    difference = size * sqrt(1 / n + ratio**2 / k)
+    a, b = rng.normal(difference, 1, (20_000, n)), rng.normal(0, ratio, (20_000, k))
+    seen = (stats.ttest_ind(a, b, axis=1, equal_var=False).pvalue < 0.05).mean()
+    assert Spread(1.0, n, k, ratio).power(difference) == pytest.approx(seen, abs=0.04)
+
+
+def test_power_at_its_ends() -> None:
+    assert Spread(1.0, 10, 10, 1.0).power(0.0) == pytest.approx(0.05)
+    assert Spread(1.0, 10, 10, 1.0).power(100.0) == pytest.approx(1)
+    assert Spread(0.0, 10, 10, 0.0).power(0.01) == 1
+    assert isnan(Spread(nan, 1, 10).power(0.01))
+    found = cell("0.50", exact(0.5, 0.02, 10), "0.03")
+    assert found.power == Spread(0.02, 10, 10, 0.03).power(M)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "ours", "verdict", "stand_in"),
+    [
+        ("0.800", "0.803", "agrees", True),  # both within a point of .801
+        ("0.700", "0.803", "agrees", False),
+        ("0.803", "0.700", "differs", True),  # ours is the baseline's number, not the printed one
+        ("?", "0.803", "agrees", None),
+    ],
+)
+def test_whether_the_baseline_s_number_would_have_passed(baseline: str, ours: str, verdict: str, stand_in: bool | None) -> None:
+    read = card(tables={"t": table({"base": f"{baseline}±0.002", "ours": f"{ours}±0.002"})})
+    series = [({"metric": "up", "method": method}, exact(0.801, 0.002, 10)) for method in ("ours", "base")]
+    found = judge(read, "t.ours", *series)
+    assert (found.verdict, found.stand_in) == (verdict, stand_in)
+    assert judge(read, "t.base", *series).stand_in is None  # the baseline stands in for nothing
+
+
+def test_an_entry_has_its_own_margin_before_that_of_its_metric() -> None:
+    claim = {"kind": "level", "printed": "0.500", "metric": "up"}
+    series = ({"metric": "up"}, exact(0.53, 0.001, 10))
+    assert judged(claim, series).verdict == "differs"
+    wide = judged({**claim, "margin": 0.05}, series)
+    assert (wide.verdict, wide.margin) == ("agrees", 0.05)
+
+
+def test_an_estimate_of_three_runs_by_hand() -> None:
+    # mean .82, sd .02; t(2) = 4.30265 at 97.5% from a printed table, 4.30265 * .02 / sqrt(3) = .04968
+    ours = estimate([0.80, 0.82, 0.84])
+    assert (ours.mean, ours.sd, ours.seeds) == pytest.approx((0.82, 0.02, 3))
+    assert (ours.low, ours.high) == pytest.approx((0.77032, 0.86968), abs=1e-5)
+    assert isnan(Estimate(0.5, nan, 1).low) and isnan(estimate([0.5]).sd)

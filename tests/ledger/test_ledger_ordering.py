@@ -1,0 +1,267 @@
+"""The rules `ordering`, `trend`, `no gain`, `similar` and `at most`: against scipy's paired t-test and by hand."""
+
+from collections import Counter
+from functools import partial
+from math import isnan, sqrt
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from little import RUNS, exact, forecast, judged, pair, runs, step
+from scipy import stats
+
+from fairfl_lite.ledger.claims import Claim
+from fairfl_lite.ledger.numbers import estimate, slopes
+from fairfl_lite.ledger.rules import no_gain
+from fairfl_lite.ledger.rules.base import Rule
+from fairfl_lite.ledger.rules.ordering import confirm
+
+M = 0.01
+
+
+def gains_of(rng: np.random.Generator) -> tuple[float, float, int]:
+    return rng.uniform(-0.03, 0.03), 10 ** rng.uniform(-3.5, -1.5), int(rng.integers(2, 25))
+
+
+def test_an_ordering_by_the_paired_t_test() -> None:
+    rng = np.random.default_rng(31)
+    seen = dict.fromkeys(("confirmed", "reversed", "no effect", "cannot tell"), 0)
+    for _ in range(250):
+        mean, sd, n = gains_of(rng)
+        found = pair("ordering", exact(mean * rng.choice([0.02, 1]), sd, n), metric=str(rng.choice(["up", "down"])))
+        mean = found.measured
+        low, high = stats.t.interval(0.95, n - 1, mean, sd / sqrt(n))
+        if stats.t.sf(mean / (sd / sqrt(n)), n - 1) < 0.025:
+            wanted = "confirmed"
+        elif stats.t.cdf(mean / (sd / sqrt(n)), n - 1) < 0.025:
+            wanted = "reversed"
+        else:
+            wanted = "no effect" if -M <= low and high <= M else "cannot tell"
+        assert (found.verdict, found.low, found.high) == (wanted, pytest.approx(low), pytest.approx(high))
+        seen[found.verdict] += 1
+    assert min(seen.values()) > 10
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(-1, 1), min_size=3, max_size=12))
+def test_the_interval_is_that_of_scipy_on_the_pairs(values: list[float]) -> None:
+    b = np.asarray(values)
+    a = b + np.linspace(-0.1, 0.3, len(b)) ** 2
+    theirs, ours = stats.ttest_rel(a, b).confidence_interval(0.95), estimate(a - b)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
+
+
+@pytest.mark.parametrize(
+    ("gains", "verdict", "detail"),
+    [
+        # three runs .01 apart: t(2) = 4.30265, so the interval is .0248 to either side
+        ([0.02, 0.03, 0.04], "confirmed", ""),
+        ([0.01, 0.02, 0.03], "cannot tell", "about 4 runs would decide"),  # t(3) = 3.18245: .0159
+        ([-0.04, -0.03, -0.02], "reversed", "a loss of 0.03"),
+        ([0.0, 0.0, 0.0], "no effect", "the same in every run"),
+        ([-0.001, 0.0, 0.001], "no effect", "any gain is below 0.01"),
+        ([0.0001] * 3, "confirmed", ""),
+        ([0.05], "cannot tell", "one run has no interval"),
+        ([-0.05], "cannot tell", "one run has no interval"),
+        ([0.0], "cannot tell", "one run has no interval"),
+    ],
+)
+def test_orderings_by_hand(gains: list[float], verdict: str, detail: str) -> None:
+    # the runs of `pair` add up with rounding errors; these come as they are
+    sides = ({"metric": "up", "method": "a"}, gains), ({"metric": "up", "method": "b"}, [0.0] * len(gains))
+    claim = {"kind": "ordering", "metric": "up", "better": {"method": "a"}, "worse": {"method": "b"}}
+    found = judged(claim, *sides)
+    assert (found.verdict, found.detail, found.margin) == (verdict, detail, M)
+    if len(gains) == 1:
+        assert isnan(found.low) and found.measured == gains[0]
+
+
+def test_an_ordering_errs_one_time_in_twenty_where_there_is_no_gain() -> None:
+    rng = np.random.default_rng(32)
+    verdicts = [confirm(estimate(row), M).verdict for row in rng.normal(0, 0.1, (3000, 8))]
+    assert 0.015 < verdicts.count("confirmed") / 3000 < 0.035
+    assert 0.015 < verdicts.count("reversed") / 3000 < 0.035
+    assert "no effect" not in verdicts  # noise shows no absence of an effect
+    none = [confirm(estimate(row), M).verdict for row in rng.normal(M, 0.004, (3000, 8))]
+    assert none.count("no effect") / 3000 < 0.035  # a gain of one margin is seldom called none
+
+
+def test_the_other_reading_of_a_signed_metric_is_in_the_note() -> None:
+    claim = {"kind": "ordering", "metric": "near", "better": {"method": "a"}, "worse": {"method": "b"}}
+    found = judged(claim, ({"metric": "near", "method": "a"}, [0.30, 0.31, 0.32]), ({"metric": "near", "method": "b"}, [0.1, 0.11, 0.12]))
+    assert (found.verdict, found.measured) == ("reversed", pytest.approx(-0.2))  # further from zero
+    assert found.note == "read as larger is better: 0.200, confirmed"
+
+
+FORECASTS = [("ordering", {"confirmed", "reversed", "no effect"}), ("no gain", {"confirmed", "reversed"}), ("similar", {"agrees", "differs"})]
+
+
+@pytest.mark.parametrize(("rule", "decided"), FORECASTS)
+def test_a_forecast_decides_and_fewer_runs_do_not(rule: str, decided: set[str]) -> None:
+    rng, tried = np.random.default_rng(33), 0
+    while tried < 30:
+        mean, sd, n = gains_of(rng)
+        found = pair(rule, exact(mean, sd, n))
+        wanted = forecast(found.detail)
+        if found.verdict == "cannot tell" and wanted is None:  # it would take more than a hundred thousand
+            assert min(abs(mean), abs(abs(mean) - M)) < 0.005 * sd * 5
+        if wanted is None or wanted > 5000:
+            continue
+        tried += 1
+        assert pair(rule, exact(mean, sd, wanted)).verdict in decided
+        if wanted - step(wanted) > n:
+            assert pair(rule, exact(mean, sd, wanted - step(wanted))).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("mean", "sd", "n", "verdict"),
+    # t(19) = 1.72913 at 95%: the upper end is mean + .38665 sd
+    [
+        (0.0, 0.0258, 20, "confirmed"),  # .00998
+        (0.0, 0.0260, 20, "cannot tell"),
+        (-0.05, 0.15, 20, "confirmed"),  # a loss is no gain: .0080
+        (-0.05, 0.16, 20, "cannot tell"),
+        (0.02, 0.0258, 20, "reversed"),  # lower end .01002
+        (0.02, 0.0260, 20, "cannot tell"),
+        (0.005, 0.001, 20, "confirmed"),  # sure, and below the margin
+        (0.0, 0.0258, 3, "cannot tell"),  # three noisy runs show nothing
+    ],
+)
+def test_no_gain_has_to_be_shown(mean: float, sd: float, n: int, verdict: str) -> None:
+    found = pair("no gain", exact(mean, sd, n))
+    assert (found.verdict, found.measured) == (verdict, pytest.approx(mean))
+    if verdict == "reversed":
+        assert found.detail == "a gain of 0.02"
+
+
+@pytest.mark.parametrize("rule", [no_gain.RULE, no_gain.SIMILARS], ids=lambda rule: rule.name)
+def test_a_gain_of_one_margin_is_called_none_at_most_one_time_in_twenty(rule: Rule) -> None:
+    rng = np.random.default_rng(34)
+
+    def often(sd: float, n: int) -> Counter[str]:
+        cases = (SimpleNamespace(gains=partial(pd.Series, row), margin=M, sense="larger", spec={}) for row in rng.normal(M, sd, (2000, n)))
+        return Counter(rule.judge(case).verdict for case in cases)  # type: ignore[arg-type]
+
+    sharp, noisy = often(0.002, 10), often(0.1, 3)
+    assert 60 < sharp["confirmed"] + sharp["agrees"] < 130 and 30 < sharp["reversed"] + sharp["differs"] < 130
+    assert noisy["confirmed"] + noisy["agrees"] < 130
+    one = pair(rule.name, [0.0])
+    assert (one.verdict, one.detail) == ("cannot tell", "one run has no interval")
+
+
+def test_no_gain_by_scipy() -> None:
+    rng = np.random.default_rng(35)
+    for _ in range(120):
+        mean, sd, n = gains_of(rng)
+        error = sd / sqrt(n)
+        wanted = "confirmed" if stats.t.cdf((mean - M) / error, n - 1) < 0.05 else "cannot tell"
+        wanted = "reversed" if stats.t.sf((mean - M) / error, n - 1) < 0.05 else wanted
+        assert pair("no gain", exact(mean, sd, n)).verdict == wanted
+
+
+def test_similar_by_scipy() -> None:
+    rng = np.random.default_rng(36)
+    seen = set()
+    for _ in range(150):
+        mean, sd, n = gains_of(rng)
+        error = sd / sqrt(n)
+        below, above = stats.t.cdf((mean - M) / error, n - 1), stats.t.sf((mean + M) / error, n - 1)
+        outside = min(stats.t.sf((mean - M) / error, n - 1), stats.t.cdf((mean + M) / error, n - 1))
+        wanted = "agrees" if max(below, above) <= 0.05 else "differs" if outside < 0.05 else "cannot tell"
+        found = pair("similar", exact(mean, sd, n))
+        assert found.verdict == wanted
+        seen.add(wanted)
+    assert len(seen) == 3
+    equal = judged({"kind": "ordering", "rule": "similar", "metric": "up", "better": {"method": "a"}, "worse": {"method": "b"}},
+                   *(({"metric": "up", "method": m}, [0.3, 0.5]) for m in "ab"))  # fmt: skip
+    assert (equal.verdict, equal.power) == ("agrees", 1.0)
+    apart = pair("similar", exact(-0.03, 0.001, 5))
+    assert (apart.verdict, apart.detail) == ("differs", "0.03 apart")
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict", "detail"),
+    [
+        ([0.024, 0.024], "confirmed", ""),
+        ([0.025, 0.025], "confirmed", ""),  # the bound itself
+        ([0.030, 0.031], "cannot tell", "about 3 runs would decide"),  # 12.7 * .0007 / sqrt(2) = .0064 > .0055
+        ([0.0351, 0.0361], "reversed", "ours is 0.0106 above the bound"),
+        ([0.020], "cannot tell", "one run has no interval"),
+    ],
+)
+def test_at_most(values: list[float], verdict: str, detail: str) -> None:
+    found = judged({"kind": "ordering", "rule": "at most", "printed": "2.5%", "metric": "up"}, ({"metric": "up"}, values))
+    assert (found.verdict, found.detail) == (verdict, detail)
+
+
+def test_a_bound_on_a_fall() -> None:
+    claim = {"kind": "ordering", "rule": "at most", "printed": "2.5%", "metric": "up", "from": {"method": "a"}, "to": {"method": "b"}}
+    for end, verdict in ((0.49, "confirmed"), (0.48, "reversed")):
+        sides = [({"metric": "up", "method": m}, [v, v, v]) for m, v in (("a", 0.5), ("b", end))]
+        found = judged(claim, *sides)
+        assert (found.verdict, found.measured) == (verdict, pytest.approx(1 - end / 0.5))
+
+
+def trend(levels: dict[object, list[float]], toward: str = "better", **spec: object) -> Claim:
+    series = [({"metric": "up", "level": level}, values) for level, values in levels.items()]
+    return judged({"kind": "trend", "metric": "up", "levels": "level", "toward": toward, **spec}, *series)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size=1, max_size=5))
+def test_slopes_are_least_squares(rows: list[list[float]]) -> None:
+    expected = [np.polyfit(np.arange(4), row, 1)[0] for row in rows]
+    assert slopes(np.asarray(rows)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_trend_is_a_slope_against_the_rank_of_the_level() -> None:
+    # by rank 0, .3, .1 a run: (.1 - 0) / 2; by the level itself it would be much less
+    levels = {0.1: [0.0, 0.01, 0.02], 1: [0.3, 0.31, 0.32], 1000: [0.1, 0.11, 0.12]}
+    up = trend(levels)
+    assert (up.measured, up.verdict, up.margin) == (pytest.approx(0.05), "confirmed", M / 2)
+    down = trend(levels, "worse")
+    assert (down.measured, down.verdict, down.detail) == (pytest.approx(-0.05), "reversed", "a loss of 0.05")
+    shuffled = trend(dict(reversed(levels.items())))  # levels ascend, whatever order the rows have
+    assert shuffled.measured == pytest.approx(0.05)
+    named = trend({"low": [0.0, 0.1], "high": [0.4, 0.5], "mid": [0.2, 0.3]}, order=["low", "mid", "high"])
+    assert named.measured == pytest.approx(0.2)
+
+
+def test_no_trend_is_less_than_the_margin_from_first_to_last() -> None:
+    flat = {k: list(0.5 + exact(0.0, 1e-4, 6) * (k + 1)) for k in range(5)}
+    found = trend(flat)
+    assert (found.verdict, found.margin) == ("no effect", M / 4)
+    # a slope of .0024 to either side would be .0096 over four steps, one of .0026 more than the margin
+    for sd, verdict in ((0.0024, "no effect"), (0.0026, "cannot tell")):
+        reach = stats.t.ppf(0.975, 5) / sqrt(6)
+        rows = {k: list(0.5 + k * exact(0.0, sd / reach, 6)) for k in range(5)}
+        assert trend(rows).verdict == verdict
+
+
+def test_a_trend_of_gains_and_levels_that_are_missing() -> None:
+    spec = {"better": {"method": "a"}, "worse": {"method": "b"}}
+    gains = {1: [0.1, 0.1], 2: [0.3, 0.3], 3: [0.2, 0.2]}
+    series = [({"metric": "up", "level": lv, "method": m}, [0.5 * k + g * (m == "a") for k, g in enumerate(values)])
+              for lv, values in gains.items() for m in "ab"]  # fmt: skip
+    claim = {"kind": "trend", "metric": "up", "levels": "level", "toward": "better", **spec}
+    assert judged(claim, *series).measured == pytest.approx(0.05)
+    assert judged(claim, *series[:-1]).measured == pytest.approx(0.2)  # level 3 lacks b
+    alone = judged(claim, *series[:2])
+    assert alone.verdict == "not yet measured" and "fewer than two levels of level" in alone.note
+    named = trend({"low": [0.0, 0.1], "high": [0.4, 0.5]}, order=["low", "mid", "high"])
+    assert named.verdict == "not yet measured" and "has no level mid" in named.note
+
+
+def test_the_best_of_several_is_the_one_with_the_best_mean() -> None:
+    claim = {"kind": "ordering", "metric": "up", "better": {"method": "a"}, "worse": {"method": ["b", "c"]}}
+    values = {"a": [0.5, 0.6, 0.7], "b": [0.4, 0.5, 0.6], "c": [0.9, 0.2, 0.2]}
+    found = judged(claim, *(({"metric": "up", "method": m}, v) for m, v in values.items()))
+    assert (found.measured, found.verdict, found.note) == (pytest.approx(0.1), "confirmed", "the best of the others is b")
+    down = {**claim, "metric": "down"}  # then the smallest mean is the best
+    found = judged(down, *(({"metric": "down", "method": m}, v) for m, v in values.items()))
+    assert (found.measured, found.note) == (pytest.approx(-1 / 6), "the best of the others is c")
+    absent = judged(claim, frames={RUNS: runs(*(({"metric": "up", "method": m}, values[m]) for m in "ab"))})
+    assert absent.verdict == "not yet measured" and "method c" in absent.note  # a missing rival is not passed over
