@@ -56,13 +56,15 @@
 
   /** The rows of the plain tables, each with what the page knows of it beyond what is shown. */
   function read(root, data) {
-    return [...root.querySelectorAll(".ledger-plain tr[id]")].map((row, order) => {
+    const rows = [...root.querySelectorAll(".ledger-plain tr[id]")];
+    if (rows.length !== data.rows.part.length) throw new Error("The tables and what is known of their rows do not fit.");
+    return rows.map((row, order) => {
       const claim = { row, order, id: row.id };
       for (const [name, values] of Object.entries(data.rows)) {
         claim[name] = name in data.words ? data.words[name][values[order]] : values[order];
       }
       claim.where = row.querySelector("small").textContent;
-      claim.note = row.lastElementChild.textContent;
+      claim.note = row.lastElementChild;
       claim.strength = power(claim.power);
       const apart = claim.printed !== null && claim.measured !== null ? Math.abs(claim.measured - claim.printed) : null;
       claim.apart = apart !== null && claim.margin > 0 ? apart / claim.margin : null;
@@ -116,7 +118,7 @@
       power: { title: "Power", of: (c) => [c.strength], options: Object.entries(POWERS) },
     };
     const names = Object.keys(facets);
-    const empty = () => ({ q: "", ...Object.fromEntries(names.map((name) => [name, ""])), sort: "order", down: false, page: 0 });
+    const empty = () => ({ find: "", ...Object.fromEntries(names.map((name) => [name, ""])), sort: "order", down: false, page: 0 });
     let state = empty();
     let found = claims;
     let target = null;
@@ -124,7 +126,7 @@
     // Which claims are wanted, and how many more each choice would leave.
 
     function select() {
-      const terms = state.q.toLowerCase().split(/\s+/).filter(Boolean);
+      const terms = state.find.toLowerCase().split(/\s+/).filter(Boolean);
       const counts = Object.fromEntries(names.map((name) => [name, new Map()]));
       const chosen = [];
       for (const claim of claims) {
@@ -150,8 +152,8 @@
     // The tools.
 
     const search = el("input", {
-      type: "search", id: "ledger-q", placeholder: "an id, a number, a method, a word", autocomplete: "off", spellcheck: "false",
-      input: () => { clearTimeout(search.wait); search.wait = setTimeout(() => change({ q: search.value }), 120); },
+      type: "search", id: "ledger-find", placeholder: "an id, a number, a method, a word", autocomplete: "off", spellcheck: "false",
+      input: () => { clearTimeout(search.wait); search.wait = setTimeout(() => change({ find: search.value }), 120); },
     });
     const selects = Object.fromEntries(names.map((name) => {
       const options = facets[name].options.map(([value, text]) => el("option", { value }, text));
@@ -165,9 +167,9 @@
     }));
     const sorting = el("select", { id: "ledger-sort", change: () => change({ sort: sorting.value, down: false }) },
       ...Object.entries(SORTS).map(([value, text]) => el("option", { value }, text)));
-    const direction = el("button", { type: "button", click: () => change({ down: !state.down }) }, "↑ ascending");
+    const direction = el("button", { type: "button", click: () => change({ down: !state.down }) }, "↑");
     const clear = el("button", { type: "button", click: () => { change({ ...empty(), sort: state.sort, down: state.down }); search.focus(); } }, "Clear all");
-    const wide = window.matchMedia("(min-width: 48rem)").matches;
+    const wide = window.matchMedia("(min-width: 44rem)").matches;
     const labelled = (text, input, ...more) => el("div", {}, el("label", { for: input.id }, text), el("span", {}, input, ...more));
     const tools = el("div", { class: "ledger-tools", role: "search", "aria-label": "claims of the ledger" },
       el("div", { class: "ledger-search" }, labelled("Search", search)),
@@ -217,15 +219,7 @@
     function details(claim) {
       const list = el("dl");
       const add = (term, ...content) => list.append(el("dt", {}, term), el("dd", {}, ...content));
-      if (claim.note) add("Note", claim.note);
-      add("Rule", ...rule(claim.rule));
-      if (claim.power !== null) add("Power", `${claim.power.toFixed(2)}: how likely a real difference of one margin would be seen with these runs`);
-      if (claim.stand_in !== null) {
-        add(claim.kind === "effect" ? "Would no effect at all have passed?" : "Would the baseline's printed number have passed?",
-          claim.stand_in ? "yes, so the verdict says little about the method" : "no");
-      }
-      if (claim.validation) add("With settings chosen on validation data", claim.validation);
-      if (claim.source) add("Source", claim.source);
+      if (claim.note.hasChildNodes()) add("Note", ...claim.note.cloneNode(true).childNodes);
       if (claim.href) {
         const text = claim.anchor ? `${claim.chapter}, where it is shown` : claim.chapter;
         add("Chapter", el("a", { href: claim.href + (claim.anchor && `#${encodeURIComponent(claim.anchor)}`) }, text));
@@ -233,7 +227,15 @@
       const again = /^(results\/|entries)/.test(claim.source);
       const command = `fairfl claims ${claim.id}${again ? " --rerun" : ""}`;
       const copier = el("button", { type: "button", "aria-label": `Copy the command ${command}`, click: () => copy(command, copier, say) }, "copy");
-      add(again ? "Measure it again" : "Print it; there is nothing to measure", el("code", {}, command), " ", copier);
+      add(again ? "Measure it again" : "Print it: there is nothing to run again", el("code", {}, command), " ", copier);
+      if (claim.source) add("Source", claim.source);
+      if (claim.power !== null) add("Power", `${claim.power.toFixed(2)}: how likely these runs would have shown a real difference of one margin`);
+      if (claim.stand_in !== null) {
+        add(claim.kind === "effect" ? "Would no effect at all have passed?" : "Would the baseline's printed number have passed?",
+          claim.stand_in ? "yes, so this number alone says little about the method" : "no");
+      }
+      if (claim.validation) add("With settings chosen on validation data", claim.validation);
+      add("Rule", ...rule(claim.rule));
       return list;
     }
 
@@ -256,7 +258,8 @@
       const panels = kinds.map((kind) => [kind, dots(kind)]).filter(([, shown]) => shown.length);
       picture.replaceChildren(...panels.map(([kind, shown]) => panel(kind, shown)));
       picture.append(el("p", {}, panels.length
-        ? "Each dot is a row of the list, with its 95% interval; on the line, ours is what is printed. Click a dot to go to its row."
+        ? "Each mark is a row of the list, with the interval of ours; on the line, ours is what is printed. "
+          + "A dot agrees, a cross differs, a ring is neither. Click a mark to go to its row."
         : "None of these rows has both a printed number and one of ours to draw."));
     }
 
@@ -301,7 +304,7 @@
         }
       }
       made.append(marks);
-      return el("figure", {}, el("figcaption", {}, `${kind}s: ${shown.length}${bent ? " (both axes bent: logarithmic beyond ±0.1)" : ""}`), made);
+      return el("figure", {}, el("figcaption", {}, `${kind}s: ${shown.length}${bent ? " (axes logarithmic beyond ±0.1)" : ""}`), made);
     }
 
     function shape(verdict) {
@@ -335,9 +338,10 @@
         }
         selects[name].value = state[name];
       }
-      if (search.value !== state.q && document.activeElement !== search) search.value = state.q;
+      if (search.value !== state.find && document.activeElement !== search) search.value = state.find;
       sorting.value = state.sort;
-      direction.textContent = state.down ? "↓ descending" : "↑ ascending";
+      direction.textContent = state.down ? "↓" : "↑";
+      direction.setAttribute("aria-label", state.down ? "Descending: sort ascending" : "Ascending: sort descending");
       for (const [key, head] of Object.entries(heads)) {
         head.setAttribute("aria-sort", state.sort !== key ? "none" : state.down ? "descending" : "ascending");
       }
@@ -346,7 +350,7 @@
       forth.disabled = state.page === last;
       const [from, to] = [state.page * SIZE + 1, state.page * SIZE + here.length];
       place.textContent = here.length ? `${from} to ${to} of ${found.length.toLocaleString("en")}` : "";
-      clear.hidden = !state.q && names.every((name) => !state[name]);
+      clear.hidden = !state.find && names.every((name) => !state[name]);
       say(found.length === claims.length ? `${claims.length.toLocaleString("en")} claims`
         : `${found.length.toLocaleString("en")} of ${claims.length.toLocaleString("en")} claims`);
       draw();
@@ -355,7 +359,7 @@
     function change(some) {
       state = { ...state, ...some, page: 0 };
       if (some.paper && state.part && !state.part.startsWith(`${some.paper}.`)) state.part = "";
-      if ("q" in some && !some.q) search.value = "";
+      if ("find" in some && !some.find) search.value = "";
       mark(null);
       show();
       address("");
@@ -370,7 +374,7 @@
     /** The address of what is shown now, to be kept or sent. */
     function address(hash) {
       const wanted = new URLSearchParams();
-      for (const name of ["q", ...names]) if (state[name]) wanted.set(name, state[name]);
+      for (const name of ["find", ...names]) if (state[name]) wanted.set(name, state[name]);
       if (state.sort !== "order") wanted.set("sort", (state.down ? "-" : "") + state.sort);
       const query = wanted.toString();
       try {
@@ -381,7 +385,7 @@
     function fromQuery(query) {
       const given = new URLSearchParams(query);
       const wanted = empty();
-      wanted.q = given.get("q") ?? "";
+      wanted.find = given.get("find") ?? "";
       for (const name of names) {
         const value = given.get(name) ?? "";
         if (facets[name].options.some(([known]) => known === value)) wanted[name] = value;
@@ -406,7 +410,13 @@
         return;
       }
       const claim = byId.get(name);
-      if (!claim) return;
+      if (!claim) {
+        if (name.split(".")[0] in data.papers) {
+          say(`There is no claim ${name}`);
+          tools.scrollIntoView({ block: "start" });
+        }
+        return;
+      }
       let cleared = "";
       if (!found.includes(claim)) {
         state = { ...empty(), sort: state.sort, down: state.down };
@@ -440,7 +450,7 @@
 
     root.querySelector(".ledger-plain").replaceWith(tools, drawing, table, pager);
     state = fromQuery(location.search);
-    search.value = state.q;
+    search.value = state.find;
     show();
     reveal();
     window.addEventListener("hashchange", reveal);

@@ -22,7 +22,7 @@ class Claim:
     seeds : ours, over that many independent runs, with the settings selected as we read the paper; for orderings and
     trends the gain, positive as claimed. margin, verdict, detail, power, stand_in : see `rules.base.Finding`.
     measured_validation, verdict_validation : the same when settings are selected on validation data. says : the entry in
-    words. source : where the measured number is read. Numbers that do not exist are nan, `seeds` then 0.
+    words. quote : a few of the paper's own, where the reading matters. source : where the measured number is read. Numbers that do not exist are nan, `seeds` then 0.
     """
 
     id: str
@@ -46,6 +46,7 @@ class Claim:
     rule: str = ""
     notebook: str = ""
     source: str = ""
+    quote: str = ""
     note: str = ""
 
     def __str__(self) -> str:
@@ -87,12 +88,12 @@ def key(paper: str) -> str:
 def kept(paper: str) -> dict[str, Claim]:
     """The claims of a paper that were judged before, by id, as long as nothing they depend on has changed."""
     stored = store.read_json(_file(paper))
-    found = stored.get("claims", {}) if stored.get("key") == key(paper) else {}
-    return {id: _claim(line) for id, line in found.items()}
+    found = stored.get("claims", []) if stored.get("key") == key(paper) else []
+    return {line["id"]: _claim(line) for line in found}
 
 
 def keep(paper: str, claims: dict[str, Claim]) -> None:
-    lines = {id: {k: _plain(v) for k, v in asdict(claim).items()} for id, claim in claims.items()}
+    lines = [{k: _plain(v) for k, v in asdict(claim).items()} for claim in claims.values()]  # in the card's order
     store.write_json(_file(paper), {"key": key(paper), "claims": lines})
 
 

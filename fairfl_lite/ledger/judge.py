@@ -59,6 +59,7 @@ class Judge:
             rule=entry.rule,
             notebook=entry.notebook,
             source=_source(entry),
+            quote=spec.get("quote", ""),
             measured_validation=measured,
             verdict_validation=verdict,
             **{**asdict(found), "note": "; ".join(filter(None, notes))},

@@ -58,9 +58,10 @@ def chapters(executed: Path) -> dict[str, Chapter]:
     found = {}
     for path in sorted(executed.rglob("*.ipynb")):
         name, text = path.relative_to(executed).with_suffix("").as_posix(), path.read_text(encoding="utf-8")
-        title = re.search(r'"# (.+?)(?:\\n)?"', text)
+        prose = ("".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown")
+        title = next(prose, name).partition("\n")[0].lstrip("# ")
         anchors = frozenset(re.findall(r'id=\\"((?:cell|line)-[^"\\]+)\\"', text))
-        found[f"notebooks/{name}.ipynb"] = Chapter(f"../executed/{name}.html", title[1] if title else name, anchors)
+        found[f"notebooks/{name}.ipynb"] = Chapter(f"../executed/{name}.html", title, anchors)
     return found
 
 
@@ -86,6 +87,7 @@ def as_json(claims: Iterable[Claim]) -> str:
 
 def markup(claims: Sequence[Claim], book: Mapping[str, Chapter]) -> str:
     """The page's body as HTML. It is whole without a script: a scoreboard, and a table for each part of each paper."""
+    claims = [c for found in _parts(claims).values() for c in found]
     boards = "".join(_scoreboard([c for c in claims if c.whose == whose], whose) for whose in ASKED)
     sections = "".join(_paper(paper, list(found), book) for paper, found in groupby(claims, lambda c: c.paper))
     return f"""<link rel="stylesheet" href="../_static/ledger.css">
@@ -121,6 +123,14 @@ def label(paper: str) -> str:
     return str(citation.get("name") or citation["title"].partition(":")[0])
 
 
+def _parts(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
+    """The claims by part, each where its first claim stands; those of one paper together."""
+    found: dict[str, dict[str, list[Claim]]] = {}
+    for c in claims:
+        found.setdefault(c.paper, {}).setdefault(part(c), []).append(c)
+    return {key: group for parts in found.values() for key, group in parts.items()}
+
+
 def _scoreboard(claims: Sequence[Claim], whose: str) -> str:
     head = "".join(f'<th scope="col"><b>{_sign(words)}</b> <span>{words}</span></th>' for words in OUTCOMES)
     body = ""
@@ -146,13 +156,11 @@ def _count(words: str, n: int) -> str:
 
 
 def _sign(words: str) -> str:
-    return "".join(dict.fromkeys(SYMBOLS[verdict] for verdict in OUTCOMES[words]))
+    return " ".join(dict.fromkeys(SYMBOLS[verdict] for verdict in OUTCOMES[words]))
 
 
 def _paper(paper: str, claims: Sequence[Claim], book: Mapping[str, Chapter]) -> str:
-    parts: dict[str, list[Claim]] = {}
-    for c in claims:
-        parts.setdefault(part(c), []).append(c)
+    parts = _parts(claims)
     index = " · ".join(f'<a href="#part-{quote(key)}">{html.escape(place(found[0]))}</a>' for key, found in parts.items())
     tables = "".join(_part(key, found, book) for key, found in parts.items())
     return f"<h3>{html.escape(label(paper))}</h3><p>{index}</p>{tables}"
@@ -175,10 +183,15 @@ def _row(c: Claim) -> str:
     return (
         f'<tr id="{id}"><td>{html.escape(c.says or c.id)}<br><small>{html.escape(c.where)}</small> '
         f'<a href="#{quote(c.id)}">{id}</a></td>'
-        f"<td>{html.escape(c.printed)}</td><td>{shown(c, c.measured)}{f'<small>{between}</small>' if between else ''}</td>"
+        f"<td>{html.escape(c.printed)}</td><td>{shown(c, c.measured)}{f' <small>{between}</small>' if between else ''}</td>"
         f'<td>{runs(c)}</td><td>{margin(c)}</td><td class="{css(c.verdict)}">{SYMBOLS[c.verdict]} {c.verdict}'
-        f"{f'<small>{html.escape(detail)}</small>' if detail else ''}</td><td>{html.escape(c.note)}</td></tr>\n"
+        f"{f' <small>{html.escape(detail)}</small>' if detail else ''}</td><td>{_note(c)}</td></tr>\n"
     )
+
+
+def _note(c: Claim) -> str:
+    words = f"The paper: “{c.quote}”. {c.note}" if c.quote else c.note
+    return re.sub("`(.+?)`", r"<code>\1</code>", html.escape(words))
 
 
 def _embedded(claims: Sequence[Claim], book: Mapping[str, Chapter]) -> str:

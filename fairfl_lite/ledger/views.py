@@ -40,6 +40,13 @@ border-bottom:1px solid rgba(128,128,128,.35);scroll-margin-top:5rem}
 .fairfl-cannot-tell{background:rgba(56,139,253,.14)!important}
 .fairfl-not-testable{background:rgba(128,128,128,.2)!important}
 .fairfl-not-yet-measured{outline:1px dashed rgba(128,128,128,.6)}
+.fairfl-lines th:first-child,.fairfl-lines th:last-child{text-align:left}
+@media (max-width:40rem){.fairfl-lines thead{display:none}.fairfl-lines,.fairfl-lines :is(caption,tbody){display:block}
+.fairfl-lines tr{display:grid;grid-template-columns:1fr 1fr;padding:.4em 0;border-bottom:2px solid rgba(128,128,128,.35)}
+.fairfl-lines td{border:0!important;text-align:left!important;white-space:normal!important}
+.fairfl-lines td:first-child,.fairfl-lines td:nth-child(6),.fairfl-lines td:nth-child(7){grid-column:1/-1}
+.fairfl-lines td:nth-child(2)::before{content:"printed "}.fairfl-lines td:nth-child(3)::before{content:"ours "}
+.fairfl-lines td:nth-child(4)::before{content:"runs "}.fairfl-lines td:nth-child(5)::before{content:"margin "}}
 </style>"""
 
 
@@ -172,15 +179,15 @@ def _lines(title: str, found: Sequence[Claim], notes: bool = False) -> View:
         },
         index=[c.id for c in found],
     )
-    return _view(title, f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", plain, found)
+    return _view(title, f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>", plain, found, "fairfl-lines")
 
 
-def _view(title: str, rows: str, plain: pd.DataFrame, shown: Sequence[Claim]) -> View:
+def _view(title: str, rows: str, plain: pd.DataFrame, shown: Sequence[Claim], layout: str = "") -> View:
     counts = {v: sum(c.verdict == v for c in shown) for v in SYMBOLS}
     legend = "".join(f'<span class="{css(v)}">{SYMBOLS[v]} {v} {n}</span>' for v, n in counts.items() if n)
     markup = (
         f'{_STYLE}<div class="fairfl-scroll" tabindex="0" role="region" aria-label="{html.escape(title)}">'
-        f'<table class="dataframe"><caption>{html.escape(title)}</caption>{rows}</table></div>'
+        f'<table class="dataframe {layout}"><caption>{html.escape(title)}</caption>{rows}</table></div>'
         f'<p class="fairfl-legend">{legend}</p>'
     )
     words = ", ".join(f"{SYMBOLS[v]} {v} {n}" for v, n in counts.items() if n)
@@ -191,7 +198,7 @@ def _cell(cell: Sequence[Claim]) -> str:
     hint = html.escape(" | ".join(f"{c.id}: {c.verdict}. {interval(c)} {c.note}".strip() for c in cell))
     printed = " ±".join(html.escape(c.printed) for c in cell)
     ours = " ±".join(f"<b>{shown(c, c.measured)}</b>" for c in cell)
-    verdicts = " ±".join(link(c, f"{SYMBOLS[c.verdict]} {c.verdict}") for c in cell)
+    verdicts = "<br>± ".join(link(c, f"{SYMBOLS[c.verdict]} {c.verdict}") for c in cell)
     return (
         f'<td id="cell-{html.escape(cell[0].id)}" class="{css(cell[0].verdict)}" title="{hint}">'
         f'<span class="fairfl-printed">{printed}</span><br>{ours}<br>{verdicts}</td>'
