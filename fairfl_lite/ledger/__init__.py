@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairfl_lite import papers
-from fairfl_lite.ledger.claims import COLUMNS, Claim, keep, kept
+from fairfl_lite.ledger.claims import COLUMNS, Claim, keep, kept, key
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,8 +30,9 @@ def judged(paper: str | None = None) -> list[Claim]:
         if len(lines) < len(papers.load(name).entries):
             from fairfl_lite.ledger.judge import judge_all
 
+            before = key(name)
             lines = judge_all(name)
-            keep(name, lines)
+            keep(name, lines, before)
         found += lines.values()
     return found
 

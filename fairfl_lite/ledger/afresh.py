@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,9 @@ def remeasure(id: str) -> Claim:
     if not stored.source.startswith(("results/", "entries")):
         raise FairFLError(f"Claim {id} is not judged by a measurement, so there is nothing to run again.")
     card = card_of(stored.paper)
-    return Judge(card, Afresh(needs=needs(card, id.removesuffix(".sd")))).claim(card.entries[id])
+    entry = card.entries[id]
+    entry = replace(entry, spec={k: v for k, v in entry.spec.items() if k != "beside"})  # other readings may be other runs
+    return Judge(card, Afresh(needs=needs(card, id.removesuffix(".sd")))).claim(entry)
 
 
 def needs(card: PaperCard, id: str) -> list[dict[str, Any]]:

@@ -22,7 +22,8 @@ class Claim:
     seeds : ours, over that many independent runs, with the settings selected as we read the paper; for orderings and
     trends the gain, positive as claimed. margin, verdict, detail, power, stand_in : see `rules.base.Finding`.
     measured_validation, verdict_validation : the same when settings are selected on validation data. says : the entry in
-    words. quote : a few of the paper's own, where the reading matters. source : where the measured number is read. Numbers that do not exist are nan, `seeds` then 0.
+    words. quote : a few of the paper's own, where the reading matters. source : where the measured number is read. Numbers
+    that do not exist are nan, `seeds` then 0.
     """
 
     id: str
@@ -77,7 +78,7 @@ def interval(c: Claim) -> str:
 
 def key(paper: str) -> str:
     """What the verdicts on a paper depend on: its card, its results, and the code that judges."""
-    parts = hashlib.sha256((papers.FOLDER / f"{paper}.yml").read_bytes())
+    parts = hashlib.sha256(papers.text(paper).encode())
     folder = store.root() / "results" / paper
     for file in sorted(folder.glob("*.csv*")):
         parts.update(f"{file.name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
@@ -92,9 +93,10 @@ def kept(paper: str) -> dict[str, Claim]:
     return {line["id"]: _claim(line) for line in found}
 
 
-def keep(paper: str, claims: dict[str, Claim]) -> None:
+def keep(paper: str, claims: dict[str, Claim], judged_by: str) -> None:
+    """`judged_by` : the key as it was before they were judged."""
     lines = [{k: _plain(v) for k, v in asdict(claim).items()} for claim in claims.values()]  # in the card's order
-    store.write_json(_file(paper), {"key": key(paper), "claims": lines})
+    store.write_json(_file(paper), {"key": judged_by, "claims": lines})
 
 
 def _claim(line: dict[str, Any]) -> Claim:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtri, stdtr, stdtrit
+from scipy.special import chdtri, nctdtr, stdtrit
 
 NAN = float("nan")
 MOST = 100_000
@@ -116,7 +116,7 @@ class Spread:
         if not self.error:
             return 1.0
         t, shift = quantile(0.975, self.freedom), size / self.error
-        return float(stdtr(self.freedom, shift - t) + stdtr(self.freedom, -shift - t))
+        return float(1 - nctdtr(self.freedom, shift, t) + nctdtr(self.freedom, shift, -t))
 
 
 def inside(difference: float, half: float, margin: float, reach: float) -> bool:

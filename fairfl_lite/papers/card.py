@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -17,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from fairfl_lite.errors import FairFLError, nearest
+from fairfl_lite.errors import FairFLError, choose, nearest
 
 FOLDER = Path(__file__).parent
 
@@ -173,11 +174,17 @@ def names() -> list[str]:
 
 
 @cache
-def load(paper: str) -> PaperCard:
-    """The card of a paper, expanded and checked; FairFLError when there is none or it is not well formed."""
+def text(paper: str) -> str:
+    """The card of a paper as written; FairFLError when there is none."""
     if paper not in names():
         raise FairFLError(f"There is no paper {paper!r}; choose one of: {', '.join(names())}.")
-    return parse((FOLDER / f"{paper}.yml").read_text(encoding="utf-8"))
+    return (FOLDER / f"{paper}.yml").read_text(encoding="utf-8")
+
+
+@cache
+def load(paper: str) -> PaperCard:
+    """The card of a paper, expanded; FairFLError when there is none or it is not well formed."""
+    return parse(text(paper))
 
 
 def of(id: str) -> PaperCard:
@@ -195,6 +202,7 @@ def parse(text: str) -> PaperCard:
         raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         raise FairFLError(f"The card is not YAML: {' '.join(str(error).split())}.") from error
+    _mapping(raw, "contents")
     _known("card", raw, _CARD_FIELDS | set(_OPTIONAL))
     missing = _CARD_FIELDS - set(raw)
     if missing:
@@ -207,17 +215,36 @@ def parse(text: str) -> PaperCard:
             raise FairFLError(f"The id {entry.id} is used twice in the card: rename one.")
         entries[entry.id] = entry
 
-    for name, table in raw["tables"].items():
-        grid, cells = _expand_table(raw, name, table)
+    for name, table in _mapping(raw["tables"], "tables").items():
+        with _well_formed(f"table {name}"):
+            grid, cells = _expand_table(raw, name, table)
         grids[name] = grid
         for entry in cells:
             add(entry)
     given = {k: raw[k] for k in _CARD_FIELDS - {"tables", "claims", "notebooks"}}
     card = PaperCard(grids=grids, entries=entries, **given, **{k: raw.get(k, v) for k, v in _OPTIONAL.items()})
-    for claim in raw["claims"]:
-        for keys in _product(claim.get("each", {})):
-            add(_claim(raw, card, _fill({k: v for k, v in claim.items() if k != "each"}, keys)))
+    for claim in raw["claims"] or ():
+        with _well_formed(f"claim {claim.get('id') if isinstance(claim, Mapping) else claim}"):
+            made = [_claim(raw, card, _fill({k: v for k, v in claim.items() if k != "each"}, keys))
+                    for keys in _product(claim.get("each", {}))]  # fmt: skip
+        for entry in made:
+            add(entry)
     return card
+
+
+def _mapping(given: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise FairFLError(f"The {what} of the card are not a mapping of names: correct the card.")
+    return given
+
+
+@contextmanager
+def _well_formed(what: str) -> Iterator[None]:
+    """What cannot be read is refused by the name of the part it stands in."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise FairFLError(f"The {what} of the card is not well formed, see {error}: correct it.") from error
 
 
 def _product(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, str]]:
@@ -242,6 +269,7 @@ def _fill(value: Any, keys: Mapping[str, str]) -> Any:
 
 def _expand_table(raw: Mapping[str, Any], name: str, table: Mapping[str, Any]) -> tuple[Grid, list[Entry]]:
     _known(f"table {name}", table, _TABLE_FIELDS)
+    choose(table.get("whose", WHOSE[0]), WHOSE, f"whose of the table {name}")
     row_keys, columns = tuple(table["row_keys"]), list(_product(table["columns"]))
     rows, ids, entries = [], [], []
     for *row, cells in table["rows"]:
@@ -338,8 +366,14 @@ def _effects(raw: Mapping[str, Any], table: Mapping[str, Any], cells: Sequence[E
     from the best row of the others. Cells that are not legible or not testable have none."""
     if "baseline" not in table:
         return []
-    (key,) = table["baseline"]
+    ((key, plain),) = table["baseline"].items()
     own, made = table.get("own", ()), []
+    values = {entry.keys.get(key) for entry in cells}
+    for name in (plain, *own):
+        if name not in values:
+            raise FairFLError(
+                f"The table {cells[0].where} has no {key} {name}, which its baseline or own names: correct the card."
+            )
     judged = {e.id: e for e in cells if e.kind == "level" and e.printed != "?" and "not_testable" not in e.spec}
 
     def column(entry: Entry) -> dict[str, str]:

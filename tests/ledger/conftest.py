@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from little import Save
 
 from fairfl_lite import papers, results
 from fairfl_lite.ledger.claims import Claim
 from fairfl_lite.ledger.judge import judge_all
-
-Save = Callable[[str, pd.DataFrame], None]
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import sqrt
 from typing import Any
 
@@ -23,10 +23,12 @@ RUNS = "little/runs"
 MARGINS = {"up": 0.01, "down": 0.01, "near": 0.02}
 """Of the three metrics of a little card: larger is better, smaller is better, and closer to zero."""
 Series = tuple[Mapping[str, Any], Iterable[float]]
+Save = Callable[[str, pd.DataFrame], None]
+"""Puts a result such as "fairfed/table1" into the project of a test."""
 
 
-def card(*claims: Mapping[str, Any], tables: Mapping[str, Any] | None = None, **fields: Any) -> PaperCard:
-    """A checked card of these claims and tables; ten printed runs unless the fields say otherwise."""
+def text(*claims: Mapping[str, Any], tables: Mapping[str, Any] | None = None, **fields: Any) -> str:
+    """The YAML of a card of these claims and tables; ten printed runs unless the fields say otherwise."""
     common = {"where": "there", "says": "something", "notebook": "one"}
     raw = {
         "paper": "little", "citation": {}, "settings": {}, "labels": {}, "printed_seeds": 10, "command": "measure {results}",
@@ -35,7 +37,12 @@ def card(*claims: Mapping[str, Any], tables: Mapping[str, Any] | None = None, **
         "notebooks": {"one": "notebooks/little/one.ipynb"}, "tables": dict(tables or {}),
         "claims": [{"id": "it", **common, **claim} for claim in claims], **fields,
     }  # fmt: skip
-    made = papers.parse(yaml.safe_dump(raw, sort_keys=False))
+    return str(yaml.dump(raw, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False, allow_unicode=True))
+
+
+def card(*claims: Mapping[str, Any], tables: Mapping[str, Any] | None = None, **fields: Any) -> PaperCard:
+    """The card of that text, checked."""
+    made = papers.parse(text(*claims, tables=tables, **fields))
     check(made)
     return made
 
@@ -96,9 +103,20 @@ def forecast(detail: str) -> int | None:
     return int(found[1].replace(",", "")) if found else None
 
 
-def step(runs: int) -> int:
-    """By how much a forecast may have been rounded upwards: it has two digits."""
-    return int(10 ** max(len(str(runs)) - 2, 0))
+def forecasts(said: Callable[..., Claim], cases: Iterable[tuple[Any, ...]], most: int = 5000) -> int:
+    """How many of said(runs, ...) name a number of runs that would decide: with so many it does, with fewer it does not."""
+    tried = 0
+    for have, *about in cases:
+        found = said(have, *about)
+        wanted = forecast(found.detail)
+        if wanted is None or wanted > most:
+            continue
+        tried += 1
+        assert found.verdict == "cannot tell" and wanted > have
+        assert said(wanted, *about).verdict not in ("cannot tell", "not yet measured")
+        fewer = wanted - 10 ** max(len(str(wanted)) - 2, 0)  # it is rounded upwards to two digits
+        assert fewer <= have or said(fewer, *about).verdict == "cannot tell"
+    return tried
 
 
 def by_scipy(m: float, s: float, n: int, p: float, q: float | None, k: int, h: float, margin: float) -> str:

@@ -1,21 +1,21 @@
-"""The FAIR-FATE card against a second reading, and the ledger over made-up results in the shape of the real ones."""
+"""The FAIR-FATE card against a second reading, and its claims over made-up results in the shape of the real ones."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from pathlib import Path
+from math import hypot
+from statistics import median
 
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
+from little import Save, by_scipy
 
-from fairfl_lite import ledger, papers, results
-from fairfl_lite.errors import FairFLError
+from fairfl_lite import ledger, papers
 from fairfl_lite.papers import Entry
 
 CARD = papers.load("fair-fate")
-Save = Callable[[str, pd.DataFrame], None]
+TABLE = CARD.entries["fair-fate.t1.compas.acc.0.5.fedavg"].spec["results"]
 CODE = {"acc": "acc", "sp": "sp_code", "eo": "eo_code", "eqo": "eqo_code"}
 SPREAD = np.array([-3, -2, -2, -1, -1, 1, 1, 2, 2, 3]) / np.sqrt(38 / 9)  # mean 0, sample standard deviation 1
 
@@ -54,19 +54,25 @@ def test_printed_cells_have_the_sums_of_a_second_reading(table: str) -> None:
         assert [hundredths(i + ending for i in line) for line in lines] == wanted
 
 
-def test_every_cell_is_a_value_and_a_standard_deviation() -> None:
+def test_every_cell_is_a_level_and_a_spread() -> None:
     cells = [CARD.entries[i] for grid in CARD.grids.values() for line in grid.ids for i in line]
-    assert Counter(e.rule for e in cells) == {"value": 384, "arithmetic": 36}
-    assert sum(e.rule == "sd" for e in CARD.entries.values()) == 384
-    value, sd = (CARD.entries[f"fair-fate.t1.compas.sp.0.5.fedavg{end}"] for end in ("", ".sd"))
-    assert (value.printed, value.spec["sd"], sd.printed, sd.rule) == ("0.59", "0.34", "0.34", "sd")
+    assert Counter(e.rule for e in cells) == {"level": 384, "arithmetic": 36}
+    assert sum(e.rule == "spread" for e in CARD.entries.values()) == 384
+    level, sd = (CARD.entries[f"fair-fate.t1.compas.sp.0.5.fedavg{end}"] for end in ("", ".sd"))
+    assert (level.printed, level.spec["sd"], sd.printed, sd.kind) == ("0.59", "0.34", "0.34", "spread")
     wanted = {"dataset": "compas", "level": "0.5", "method": "fedavg", "metric": "sp_code"}
-    assert value.spec["select"] == sd.spec["select"] == wanted | {"variant": "published", "read": "last"}
+    assert level.spec["select"] == sd.spec["select"] == wanted | {"variant": "published", "read": "last"}
     assert CARD.entries["fair-fate.t2.dutch.eqo.rnd.fair-fate-eqo"].spec["baseline"] == "fair-fate.t2.dutch.eqo.rnd.fedavg"
+    assert CARD.printed_seeds == 10
+
+
+def block(entry: Entry) -> str:
+    return f"{entry.keys['dataset']}.{entry.keys['metric']}.{entry.keys['level']}"
 
 
 def test_lost_cells_follow_from_the_improvement_row_or_stay_unread() -> None:
-    derived = [e for e in CARD.entries.values() if "follows from the improvement row" in e.spec.get("note", "")]
+    cells = [CARD.entries[i] for grid in CARD.grids.values() for line in grid.ids for i in line]
+    derived = [e for e in cells if "follows from the improvement row" in e.spec.get("note", "")]
     assert len(derived) == 8
     for entry in derived:
         best = max(papers.number(e.printed) for e in CARD.printed(f"*.{block(entry)}.*") if "fair" not in e.keys["method"]
@@ -75,12 +81,8 @@ def test_lost_cells_follow_from_the_improvement_row_or_stay_unread() -> None:
         assert papers.number(entry.printed) == best + papers.number(gain.printed)
         assert "derived from this number" in gain.spec["not_testable"]
         assert CARD.entries[f"{entry.id}.sd"].printed == "?" and "sd" not in entry.spec
-    unread = {e.id for e in CARD.entries.values() if e.printed == "?" and e.rule == "value"}
+    unread = {e.id for e in CARD.entries.values() if e.printed == "?" and e.rule == "level"}
     assert unread == {f"fair-fate.t2.law-school.acc.{level}.fair-fate-eo" for level in ("0.5", "rnd")}
-
-
-def block(entry: Entry) -> str:
-    return f"{entry.keys['dataset']}.{entry.keys['metric']}.{entry.keys['level']}"
 
 
 NUMBERS_OF_THE_TEXT = "78% 7% 11% 16% 10% 8% 19% 88% 100% 40% 3 5 4 6 6,167 48,842 20,798 60,420"
@@ -91,17 +93,36 @@ def test_every_number_of_the_text_has_an_entry(number: str) -> None:
     assert any(e.printed == number and not e.keys for e in CARD.entries.values())
 
 
-def test_entries_are_whole() -> None:
-    for entry in CARD.entries.values():
-        assert entry.where and entry.says and entry.notebook.startswith("notebooks/fair-fate/")
-        assert "{" not in entry.id + entry.says + entry.printed + str(entry.spec.get("metric", ""))
-    assert set(CARD.rules) == {e.rule for e in CARD.entries.values()}
+RAW = {
+    "compas.acc.0.5.fedavg": "0.60", "compas.acc.1.0.fedavg": "0.64", "compas.acc.rnd.fedavg": "0.685",
+    "compas.sp.0.5.fedavg": "0.59", "compas.sp.1.0.fedavg": "0.86", "compas.sp.rnd.fedavg": "0.83",
+    "adult.acc.0.5.fedavg": "0.79", "adult.acc.1.0.fedavg": "0.83", "adult.acc.rnd.fedavg": "0.845",
+    "adult.sp.0.5.fedavg": "0.41", "adult.sp.1.0.fedavg": "0.27", "adult.sp.rnd.fedavg": "0.31",
+    "compas.acc.0.5.feddemon": "0.599", "compas.sp.0.5.feddemon": "0.586", "compas.eo.0.5.feddemon": "0.462",
+    "adult.acc.0.5.feddemon": "0.791", "adult.sp.0.5.feddemon": "0.403", "law-school.acc.rnd.fedval-eqo": "0.900",
+    "dutch.eqo.rnd.fedval-eqo": "0.581",
+}  # fmt: skip
 
 
-def test_what_the_paper_does_not_claim_says_so() -> None:
+def test_the_authors_results_files_are_taken_down_as_first_read() -> None:
+    raw = {
+        e.id.removeprefix("fair-fate.raw."): e
+        for e in CARD.entries.values()
+        if e.id.startswith("fair-fate.raw.") and e.rule == "level"
+    }
+    assert {id: e.printed for id, e in raw.items()} == RAW
+    for id, entry in raw.items():
+        dataset, metric, *level, method = id.split(".")
+        wanted = {"dataset": dataset, "level": ".".join(level), "method": method, "variant": "published", "read": "last"}
+        assert (entry.spec["metric"], entry.spec["select"], entry.whose) == (CODE[metric], wanted, "ours")
+
+
+def test_what_the_paper_does_not_claim_is_ours() -> None:
     for entry in CARD.entries.values():
-        apart = "not a claim of the paper" in entry.spec.get("note", "")
-        assert apart == (".validation" in entry.id or ".fn6." in entry.id), entry.id
+        if ".validation" in entry.id or ".fn6." in entry.id or ".errata." in entry.id or ".raw." in entry.id:
+            assert entry.whose == "ours", entry.id
+        if "not a claim of the paper" in entry.spec.get("note", ""):
+            assert entry.whose == "ours", entry.id
 
 
 def test_the_copied_cell_is_that_of_two_rows_and_changes_no_improvement() -> None:
@@ -113,38 +134,30 @@ def test_the_copied_cell_is_that_of_two_rows_and_changes_no_improvement() -> Non
     assert gain == papers.number(block["improvement"].printed)
 
 
-def broken(change: str) -> str:
-    raw = yaml.safe_load((papers.FOLDER / "fair-fate.yml").read_text(encoding="utf-8"))
-    share = next(c for c in raw["claims"] if c.get("rule") == "share")
-    if change == "entries":
-        share["entries"] = ["s5.4.nothing.*"]
-    elif change == "printed_of":
-        next(c for c in raw["claims"] if "printed_of" in c)["printed_of"] = "t9.nothing"
-    elif change == "number":
-        raw["tables"]["t1"]["rows"][0][-1] = raw["tables"]["t1"]["rows"][0][-1].replace("0.60", "O.60")
-        raw["claims"].append({"id": "x", "where": "x", "kind": "arithmetic", "printed": "1", "says": "x", "notebook": "idea"}
-                             | {"sum": ["t1.compas.acc.0.5.fedavg"]})  # fmt: skip
-    return yaml.safe_dump(raw, sort_keys=False)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [("entries", "no entry s5.4.nothing"), ("printed_of", "no entry t9.nothing"), ("number", "'O.60' is not a printed number")],
-)
-def test_a_broken_card_says_what_is_wrong(change: str, message: str) -> None:
-    with pytest.raises(FairFLError, match=message):
-        papers.parse(broken(change))
+def test_the_numbers_in_the_reasons_of_margins_are_those_of_the_tables() -> None:
+    gains = [papers.number(e.printed) for e in CARD.entries.values() if e.keys.get("method") == "improvement"]
+    assert len(gains) == 36 and float(median(gains)) == 0.06
+    ours = [e for e in CARD.entries.values() if e.kind == "level" and e.keys.get("metric") == "acc" and e.printed != "?"]
+    ours = [e for e in ours if e.keys["method"].startswith("fair-fate")]
+    lost = [papers.number(CARD.entries[e.spec["baseline"]].printed) - papers.number(e.printed) for e in ours]
+    assert max(lost) == Fraction("0.07")
+    sacrifice = {e.spec["margin"] for e in CARD.entries.values() if ".accuracy." in e.id and e.rule == "no gain"}
+    assert sacrifice == {0.07}
 
 
 def test_arithmetic_of_the_paper(save: Save) -> None:
     frame = ledger.claims("fair-fate").query("kind == 'arithmetic'").set_index("id")
-    failed = frame.index[frame["verdict"] == "does not hold"].str.removeprefix("fair-fate.").tolist()
-    raw = ["compas.acc.0.5.feddemon", "compas.sp.0.5.feddemon", "compas.eo.0.5.feddemon", "adult.acc.0.5.feddemon",
-           "adult.sp.0.5.feddemon", "law-school.acc.rnd.fedval-eqo", "dutch.eqo.rnd.fedval-eqo"]  # fmt: skip
-    assert failed == ["t1.adult.sp.rnd.improvement", "t2.dutch.sp.1.0.improvement", "s5.4.average",
-                      *(f"raw.{cell}.printed" for cell in raw)]  # fmt: skip
-    got = frame["measured"].rename(lambda i: i.removeprefix("fair-fate."))
+    frame.index = frame.index.str.removeprefix("fair-fate.")
+    failed = frame.index[frame["verdict"] == "does not hold"].tolist()
+    # Dutch Census, SP, σ = 1.0 holds: +12% is printed, the cells give +11%, and their rounding allows +10% to +12%
+    raw = {f"raw.{id}.printed" for id in RAW if "feddemon" in id or "fedval" in id}
+    assert {id for id in failed if frame.loc[id, "whose"] == "paper"} == {"t1.adult.sp.rnd.improvement", "s5.4.average"}
+    assert raw <= set(failed)
+    got = frame["measured"]
     assert got["t1.adult.sp.rnd.improvement"] == pytest.approx(0.79 - 0.67)
+    assert "allows 11.0% to 13.0%" in frame.loc["t1.adult.sp.rnd.improvement", "note"]
+    assert frame.loc["t2.dutch.sp.1.0.improvement", "verdict"] == "holds"
+    assert "allows 10.0% to 12.0%" in frame.loc["t2.dutch.sp.1.0.improvement", "note"]
     assert got["s5.4.average"] == pytest.approx((8 + 11 + 8 + 7 + 15 + 11 + 19 + 4 + 2) / 900)
     assert got["s5.4.average.cells"] == pytest.approx((8 + 11 + 12 + 7 + 15 + 11 + 19 + 4 + 2) / 900)
     assert got["s5.4.share.dutch"] == pytest.approx(8 / 9)
@@ -152,22 +165,11 @@ def test_arithmetic_of_the_paper(save: Save) -> None:
     # of the 128 pairs of neighbours in four rows three agree: ACC of FedMom on Adult and Law School, SP of LR on Dutch
     assert got["errata.feddemon.others"] == pytest.approx(3 / 128)
     assert got["errata.feddemon.chance"] == pytest.approx((3 / 128) ** 32)
-    assert "allows +10% to +12%" in frame.loc["fair-fate.t2.dutch.sp.1.0.improvement", "note"]
+    assert got["errata.feddemon.same"] == 1
     assert set(frame.loc[frame["verdict"] == "not testable"].index.str[-11:]) == {"improvement"}
 
 
-@pytest.fixture
-def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Save:
-    """An empty project; call it to put a result there."""
-    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
-
-    def put(name: str, frame: pd.DataFrame) -> None:
-        results.save(f"fair-fate/{name}", frame, parameters={}, seconds=1, command="test", datasets=())
-
-    return put
-
-
-def runs(*series: tuple[dict[str, object], Iterable[float]], selection: str = "test") -> pd.DataFrame:
+def runs(*series: tuple[Mapping[str, object], Iterable[float]], selection: str = "test") -> pd.DataFrame:
     """One row per seed for each (keys, values); published, last round and test unless the keys say otherwise."""
     usual = {"variant": "published", "read": "last", "selection": selection}
     return pd.DataFrame([{**usual, **keys, "seed": s, "value": v} for keys, vs in series for s, v in enumerate(vs)])
@@ -175,7 +177,7 @@ def runs(*series: tuple[dict[str, object], Iterable[float]], selection: str = "t
 
 def as_printed(shift: Callable[[Entry], float] = lambda entry: 0.0) -> pd.DataFrame:
     """Ten seeds for every cell with the printed mean, plus a shift, and the printed standard deviation."""
-    cells = [e for e in CARD.entries.values() if e.keys and e.rule == "value"]
+    cells = [e for e in CARD.entries.values() if e.keys and e.rule == "level"]
     return runs(*(
         (dict(e.spec["select"]), (0.5 if e.printed == "?" else float(papers.number(e.printed))) + shift(e)
          + float(papers.number(e.spec.get("sd", "0.02"))) * SPREAD)
@@ -193,53 +195,72 @@ def values(dataset: str = "adult", level: str = "0.5", metric: str = "sp", **met
 
 def test_nothing_measured_says_what_to_run(save: Save) -> None:
     frame = ledger.claims("fair-fate").set_index("id")
-    assert len(frame) == len(CARD.entries)
+    assert frame.index.tolist() == list(CARD.entries)
     cell = frame.loc["fair-fate.t1.compas.sp.0.5.fedavg.sd"]
     assert (cell["verdict"], cell["note"]) == (
         "not yet measured",
-        "results/fair-fate/table.csv is not there: run `fairfl paper fair-fate/table`",
+        f"results/{TABLE}.csv is not there: run `fairfl paper {TABLE}`",
     )
     share = frame.loc["fair-fate.s5.4.share.test.compas"]
-    assert share["verdict"] == "not yet measured" and "run `fairfl paper fair-fate/table`" in share["note"]
-    swing = frame.loc["fair-fate.fig2.oscillations.sp.0.5"]
-    assert swing["verdict"] == "not testable" and "rounds of each run" in swing["note"]
+    assert share["verdict"] == "not yet measured" and f"run `fairfl paper {TABLE}`" in share["note"]
     assert frame.loc["fair-fate.t2.law-school.acc.rnd.fair-fate-eo", "verdict"] == "not testable"
-    assert frame.loc["fair-fate.fig1.client10", "verdict"] == "reproduced"
+    assert frame.loc["fair-fate.fig1.client10", "verdict"] == "cannot tell"  # 40% of a group: 99% is 0 to 54%
 
 
-def test_runs_equal_to_the_print_are_reproduced_mean_and_spread(save: Save) -> None:
+def test_runs_like_the_print_are_judged_as_scipy_does_in_level_spread_and_effect(save: Save) -> None:
     frame = as_printed()
-    save("table", pd.concat([frame, frame.assign(selection="validation", value=frame["value"] - 0.2)]))
-    cells = ledger.claims("fair-fate").query("rule in ('value', 'sd') and where in ('Table 1', 'Table 2')")
-    unread = cells["printed"] == "?"
-    assert set(cells.loc[unread, "verdict"]) == {"not testable"} and cells.loc[unread, "measured"].notna().all()
-    assert set(cells.loc[~unread, "verdict"]) == {"reproduced"} and set(cells["seeds"]) == {10}
-    assert cells.loc[~unread, "measured"].tolist() == pytest.approx([float(p) for p in cells.loc[~unread, "printed"]], abs=1e-9)
-    cell = cells.set_index("id").loc["fair-fate.t1.adult.eo.rnd.lr"]
-    assert cell["measured_validation"] == pytest.approx(0.56)
-    # the improvements follow, but where the print is not what its cells give
-    gains = ledger.claims("fair-fate").query("rule == 'gain' and id.str.contains('improvement')").set_index("id")
-    assert gains.loc["fair-fate.t1.adult.sp.rnd.improvement.measured", "measured"] == pytest.approx(0.12)
-    assert set(gains["verdict"]) == {"reproduced"}
-    shares = {d: ledger.claim(f"fair-fate.s5.4.share.test.{d}") for d in ("compas", "adult", "law-school", "dutch")}
-    assert [c.verdict for c in shares.values()] == ["reproduced"] * 4
-    assert [c.measured for c in shares.values()] == pytest.approx([7 / 9, 1, 7 / 9, 8 / 9])
+    save(TABLE, pd.concat([frame, frame.assign(selection="validation", value=frame["value"] - 0.2)]))
+    found = {c.id: c for c in ledger.judged("fair-fate")}
+    said: Counter[tuple[str, str]] = Counter()
+    for entry in CARD.entries.values():
+        c = found[entry.id]
+        if not entry.keys or entry.rule not in ("level", "spread", "effect") or entry.printed == "?":
+            continue
+        said[entry.rule, c.verdict] += 1
+        assert c.seeds == 10 and c.measured == pytest.approx(float(papers.number(entry.printed)), abs=1e-9)
+        if entry.rule == "level":
+            q = entry.spec.get("sd")
+            s, margin = float(q or 0.02), 0.01 if entry.keys["metric"] == "acc" else 0.02
+            wanted = "agrees" if q == "0.00" else by_scipy(c.measured, s, 10, c.measured, q and float(q), 10, 0.005, margin)
+            assert c.verdict == wanted, c.id
+        if entry.rule == "effect":
+            sds = [CARD.entries[i].spec.get("sd") for i in entry.spec["cells"]]
+            d, s = c.measured, abs(float(sds[0] or 0.02) - float(sds[1] or 0.02))
+            theirs = None if None in sds else hypot(*map(float, sds))
+            if d and (s or theirs):
+                assert c.verdict == by_scipy(d, s, 10, d, theirs, 10, 0.01, abs(d) / 2), c.id
+    assert said["level", "agrees"] > 20 and said["effect", "agrees"] > 40
+    assert not any(verdict in ("differs", "not testable") for _, verdict in said)  # the print does not differ from itself
+    cell = found["fair-fate.t1.adult.eo.rnd.lr"]
+    assert cell.measured_validation == pytest.approx(0.56)
+    gains = [c for c in found.values() if c.rule == "gain" and c.id.endswith(".improvement.measured")]
+    assert len(gains) == 36 and found["fair-fate.t1.adult.sp.rnd.improvement.measured"].measured == pytest.approx(0.12)
+    shares = [found[f"fair-fate.s5.4.share.test.{d}"] for d in ("compas", "adult", "law-school", "dutch")]
+    assert [c.measured for c in shares] == pytest.approx([7 / 9, 1, 7 / 9, 8 / 9])
+    assert all(c.verdict in ("agrees", "cannot tell") for c in shares)
+    for name in ("t1", "t2"):  # in the paper's layout, a standard deviation behind its number
+        lines = repr(ledger.table(f"fair-fate.{name}")).splitlines()
+        assert len([line for line in lines if line.startswith(("ACC", "SP", "EO", "EQO"))]) == 35
+    law, lost, gain = (next(line for line in lines if line.startswith(row)) for row in ("ACC (8)", "ACC (10)", "EQO improvement"))
+    assert "0.99 0.990 ✓ ±0.00 0.000 ?" in law  # nothing printed to spread, and nothing spreads
+    assert "? 0.500 – ±? 0.020 –" in lost
+    assert "+13% 13.0% =" in gain
 
 
 @pytest.mark.parametrize(
     ("shift", "verdict"),
-    # printed .62 +- .04 (COMPAS, ACC, LR) beside FedAvg's .60; with our s = .04 Welch has 18 degrees of freedom, and
-    # 2.10092 * .04 * sqrt(2 / 10) + .005 = .0426
-    [(0.042, "reproduced"), (0.044, "exceeds"), (-0.042, "reproduced"), (-0.044, "not reproduced")],
+    # printed .68 +- .01 (COMPAS, ACC, FedDemon): with our s = .01 Welch has 18 degrees of freedom, t = 1.73406 at 95% and
+    # 1.73406 * .01 * sqrt(2 / 10) = .00775; half a unit is .005, so no shift agrees within .01, and .0228 differs
+    [(0.0, "cannot tell"), (0.0227, "cannot tell"), (0.0228, "differs"), (-0.0227, "cannot tell"), (-0.0228, "differs")],
 )
 def test_a_cell_is_judged_by_welch(save: Save, shift: float, verdict: str) -> None:
-    save("table", as_printed(lambda e: shift if e.id.endswith("compas.acc.0.5.lr") else 0.0))
-    assert ledger.claim("fair-fate.t1.compas.acc.0.5.lr").verdict == verdict
+    save(TABLE, as_printed(lambda e: shift if e.id.endswith("compas.acc.0.5.feddemon") else 0.0))
+    assert ledger.claim("fair-fate.t1.compas.acc.0.5.feddemon").verdict == verdict
 
 
 def test_the_note_has_the_other_readings(save: Save) -> None:
     keys = {"dataset": "compas", "level": "0.5", "method": "fair-fate-sp"}
-    save("table", runs(
+    save(TABLE, runs(
         ({**keys, "metric": "sp_code"}, [0.9, 0.92]), ({**keys, "metric": "sp"}, [0.8, 0.82]),
         ({**keys, "metric": "sp_code", "variant": "printed"}, [0.5, 0.52]),
         ({**keys, "metric": "sp_code", "read": "mean"}, [0.7, 0.7]),
@@ -247,22 +268,24 @@ def test_the_note_has_the_other_readings(save: Save) -> None:
     ))  # fmt: skip
     c = ledger.claim("fair-fate.t1.compas.sp.0.5.fair-fate-sp")
     assert (c.measured, c.seeds) == (pytest.approx(0.91), 2)
-    assert c.note == "by Eq. 2 0.810; over rounds 6 to 100 0.700; Algorithm 1 as printed 0.510"
+    for text in ("by Eq. 2 0.810", "over rounds 6 to 100 0.700", "Algorithm 1 as printed 0.510"):
+        assert text in c.note.split("; ")
 
 
 def test_the_gain_is_over_the_best_baseline_on_the_same_seeds(save: Save) -> None:
-    save("table", values(fair=[0.5, 0.6, 0.7], lr=[0.4, 0.5, 0.6], gr=[0.8, 0.1, 0.1]))
+    save(TABLE, values(fair=[0.5, 0.6, 0.7], lr=[0.4, 0.5, 0.6], gr=[0.8, 0.1, 0.1]))
     c = ledger.claim("fair-fate.s5.4.surpasses.test.adult.sp.0.5")  # LR is best by its mean, GR by one seed only
-    assert (c.verdict, c.measured, c.seeds, c.printed) == ("reproduced", pytest.approx(0.1), 3, "+8%")
-    assert c.note == "the best of the others is (4) FedAvg+LR"
-    assert ledger.claim("fair-fate.t1.adult.sp.0.5.improvement.measured").verdict == "exceeds"
+    assert (c.verdict, c.measured, c.seeds, c.printed) == ("confirmed", pytest.approx(0.1), 3, "+8%")
+    assert "the best of the others is (4) FedAvg+LR" in c.note
+    measured = ledger.claim("fair-fate.t1.adult.sp.0.5.improvement.measured")  # .08 printed, .04 the margin
+    assert (measured.verdict, measured.margin) == ("agrees", pytest.approx(0.04))
     assert ledger.claim("fair-fate.s5.4.gain.test.adult.sp").measured == pytest.approx(0.1)
     assert ledger.claim("fair-fate.s5.4.surpasses.validation.adult.sp.0.5").verdict == "not yet measured"
 
 
 def test_a_missing_baseline_is_not_passed_over(save: Save) -> None:
     frame = values(fair=0.5)
-    save("table", frame[frame["method"] != "gr"])
+    save(TABLE, frame[frame["method"] != "gr"])
     c = ledger.claim("fair-fate.s5.4.surpasses.test.adult.sp.0.5")
     assert c.verdict == "not yet measured" and "method gr" in c.note
 
@@ -272,11 +295,11 @@ def test_shares_and_averages_count_the_named_orderings(save: Save) -> None:
     gains = [[0.2, 0.2, 0.2]] * 4 + [[0.9, 0.2, 0.1]] * 2 + [[0.05, 0.05, 0.05]] * 3
     blocks = [(metric, level) for metric in ("sp", "eo", "eqo") for level in ("0.5", "1.0", "rnd")]
     made = pd.concat([values(level=lv, metric=m, fair=g) for (m, lv), g in zip(blocks, gains, strict=True)])
-    save("table", pd.concat([made, made.assign(selection="validation")]))
+    save(TABLE, pd.concat([made, made.assign(selection="validation")]))
     c = ledger.claim("fair-fate.s5.4.share.validation.adult")
     assert (c.measured, c.low, c.high, c.seeds) == (pytest.approx(6 / 9), pytest.approx(4 / 9), pytest.approx(6 / 9), 3)
-    assert (c.verdict, c.printed) == ("direction only", "100%")
-    assert c.note.endswith("on test; 6 of 9, 4 with the whole interval above 0, 3 with the whole below")
+    assert (c.verdict, c.printed) == ("differs", "100%")
+    assert c.note.endswith("6 of 9, 4 with the whole interval above 0, 3 with the whole below")
     average = ledger.claim("fair-fate.s5.4.average.test")
     # per seed (4 * .1 + 2 * {.8, .1, 0} - 3 * .05) / 9
     by_seed = [(0.25 + 2 * g) / 9 for g in (0.8, 0.1, 0.0)]
@@ -287,29 +310,33 @@ def test_shares_and_averages_count_the_named_orderings(save: Save) -> None:
 
 def test_choosing_on_test_is_compared_with_choosing_on_validation(save: Save) -> None:
     keys = {"dataset": "compas", "level": "rnd", "method": "fair-fate-eo", "metric": "eo_code"}
-    save("table", pd.concat([runs((keys, [0.9, 0.91])), runs((keys, [0.8, 0.81]), selection="validation")]))
+    save("fair-fate/table", pd.concat([runs((keys, [0.9, 0.91])), runs((keys, [0.8, 0.81]), selection="validation")]))
     c = ledger.claim("fair-fate.fn6.compas.eo.rnd")
-    assert (c.verdict, c.measured) == ("reproduced", pytest.approx(0.1))
+    assert (c.verdict, c.measured, c.whose) == ("confirmed", pytest.approx(0.1), "ours")
 
 
 def test_accuracy_beside_fedavg_and_levels_of_feddemon(save: Save) -> None:
     acc = {"dataset": "adult", "metric": "acc"}
-    save("table", runs(
+    save(TABLE, runs(
         ({**acc, "level": "0.5", "method": "fedavg"}, [0.80, 0.81, 0.82]),
         ({**acc, "level": "0.5", "method": "fair-fate-sp"}, [0.70, 0.71, 0.72]),
+        ({**acc, "level": "0.5", "method": "fair-fate-eo"}, [0.75, 0.76, 0.77]),
         ({**acc, "level": "0.5", "method": "feddemon"}, [0.700, 0.701, 0.702]),
         ({**acc, "level": "rnd", "method": "feddemon"}, [0.701, 0.702, 0.703]),
     ))  # fmt: skip
-    cost = ledger.claim("fair-fate.s5.4.accuracy.adult.sp.0.5")
-    assert (cost.printed, cost.verdict, cost.measured) == ("0.79 vs 0.74", "not reproduced", pytest.approx(0.1))
-    assert ledger.claim("fair-fate.errata.feddemon.adult.acc").verdict == "reproduced"
+    cost, less = (ledger.claim(f"fair-fate.s5.4.accuracy.adult.{m}.0.5") for m in ("sp", "eo"))
+    assert (cost.printed, cost.verdict, cost.measured) == ("0.79 vs 0.74", "reversed", pytest.approx(0.1))
+    assert (less.verdict, less.measured, less.margin) == ("confirmed", pytest.approx(0.05), 0.07)  # not neglected
+    assert ledger.claim("fair-fate.errata.feddemon.adult.acc").verdict == "agrees"
 
 
 def test_the_code_s_parity_against_the_definition(save: Save) -> None:
     keys = {"dataset": "dutch", "level": "rnd", "method": "fedavg"}
-    save("table", runs(({**keys, "metric": "sp"}, 0.46 + 0.02 * SPREAD), ({**keys, "metric": "sp_code"}, 0.59 + 0.02 * SPREAD)))
-    names = ("code", "definition", "inflated")
-    assert [ledger.claim(f"fair-fate.s3.2.sp.{n}.dutch").verdict for n in names] == ["reproduced", "not reproduced", "reproduced"]
+    save(TABLE, runs(({**keys, "metric": "sp"}, 0.46 + 0.02 * SPREAD), ({**keys, "metric": "sp_code"}, 0.60 + 0.001 * SPREAD)))
+    code, definition, inflated = (ledger.claim(f"fair-fate.s3.2.sp.{n}.dutch") for n in ("code", "definition", "inflated"))
+    # Dutch Census .60 +- .02: t(9) = 1.833 at 95% and a little less with ours, 1.83 * .02 / sqrt(10) + .005 = .0166 < .02
+    assert (code.verdict, definition.verdict, inflated.verdict) == ("agrees", "differs", "confirmed")
+    assert definition.detail == "ours is 0.14 lower"
 
 
 def test_stability_is_better_when_smaller(save: Save) -> None:
@@ -319,19 +346,19 @@ def test_stability_is_better_when_smaller(save: Save) -> None:
               ({**keys, "level": "rnd", "method": "fedavg", "read": "swing"}, [0.22, 0.23]),
               ({**keys, "level": "0.5", "method": "fair-fate-sp", "read": "early"}, [0.6, 0.6]),
               ({**keys, "level": "0.5", "method": "fair-fate-sp", "read": "late"}, [0.5, 0.5])]  # fmt: skip
-    save("stability", runs(*series).drop(columns="selection"))
+    save(CARD.entries["fair-fate.fig2.oscillations.sp.0.5"].spec["results"], runs(*series))
     calm = ledger.claim("fair-fate.fig2.oscillations.sp.0.5")
-    assert (calm.verdict, calm.measured) == ("reproduced", pytest.approx(0.1))
-    assert ledger.claim("fair-fate.fig2.stability.fedavg.sp").verdict == "not reproduced"
-    assert ledger.claim("fair-fate.fig2.no-drop.sp.0.5").verdict == "not reproduced"
-    assert ledger.claim("fair-fate.fig2.oscillations.sp.1.0").verdict == "not testable"
+    assert (calm.verdict, calm.measured) == ("confirmed", pytest.approx(0.1))
+    assert ledger.claim("fair-fate.fig2.stability.fedavg.sp").verdict == "reversed"
+    assert ledger.claim("fair-fate.fig2.no-drop.sp.0.5").verdict == "reversed"
+    assert ledger.claim("fair-fate.fig2.oscillations.sp.1.0").verdict in ("not testable", "not yet measured")
 
 
 def test_a_trend_takes_the_best_baseline_of_each_level(save: Save) -> None:
     frames = [values(level="0.5", fair=0.9, lr=0.4), values(level="1.0", fair=0.8, gr=0.5), values(level="rnd", fair=0.7, lr=0.6)]
-    save("table", pd.concat(frames).assign(read="mean"))
+    save(TABLE, pd.concat(frames).assign(read="mean"))
     c = ledger.claim("fair-fate.fig2.especially.sp")  # gains .5, .3, .1
-    assert (c.verdict, c.measured) == ("reproduced", pytest.approx(0.2))
+    assert (c.verdict, c.measured) == ("confirmed", pytest.approx(0.2))
 
 
 def test_a_wide_file_of_all_settings(save: Save) -> None:
@@ -344,62 +371,21 @@ def test_a_wide_file_of_all_settings(save: Save) -> None:
                     rows.append({"dataset": "adult", "level": "0.5", "method": method, "variant": "published", "lambda0": lambda0,
                                  "rho": rho, "cap": cap, "beta0": beta0, "seed": seed, "acc": 0.8 + cap, "sp_code": fair,
                                  "eo_code": fair})  # fmt: skip
-    save("grid", pd.DataFrame(rows))
+    save("fair-fate/grid", pd.DataFrame(rows))
     fairer, accurate, more, other = (
         ledger.claim(f"fair-fate.fig3.{name}.0.5") for name in ("fairness.sp", "accuracy.sp", "especially-sp.eo", "fairness.eqo")
     )
-    assert (fairer.verdict, fairer.measured, fairer.seeds) == ("reproduced", pytest.approx(0.15), 3)
-    assert (accurate.verdict, accurate.measured) == ("not reproduced", pytest.approx(-0.1))
-    assert (more.verdict, more.measured) == ("reproduced", pytest.approx(0.15))
-    assert other.note.startswith("results/fair-fate/grid.csv has no column eqo_code")
-    assert ledger.claim("fair-fate.s5.4.lower-lambda0.adult.sp").verdict == "not reproduced"
+    assert (fairer.verdict, fairer.measured, fairer.seeds) == ("confirmed", pytest.approx(0.15), 3)
+    assert (accurate.verdict, accurate.measured) == ("reversed", pytest.approx(-0.1))
+    assert (more.verdict, more.measured) == ("confirmed", pytest.approx(0.15))
+    assert "results/fair-fate/grid.csv has no column eqo_code" in other.note
+    assert ledger.claim("fair-fate.s5.4.lower-lambda0.adult.sp").verdict == "reversed"
     beta0 = ledger.claim("fair-fate.s5.4.beta0.adult.sp")
     assert (beta0.verdict, beta0.measured) == ("not testable", pytest.approx(0.4))  # measured all the same
 
 
 def test_counts_with_and_without_tolerance(save: Save) -> None:
     counts = {"compas.majority": 0.5445, "law-school.majority": 0.87, "dutch.rows": 60420}
-    save("counts", pd.DataFrame({"name": list(counts), "value": list(counts.values())}))
+    save("fair-fate/counts", pd.DataFrame({"name": list(counts), "value": list(counts.values())}))
     ids = ("errata.majority.compas", "errata.majority.law-school", "raw.dutch.rows")
     assert [ledger.claim(f"fair-fate.{i}").verdict for i in ids] == ["holds", "does not hold", "holds"]
-
-
-def test_tables_are_in_the_paper_s_layout(save: Save) -> None:
-    save("table", as_printed(lambda e: -0.3 if e.keys["method"] == "gr" else 0.0))
-    for name in ("t1", "t2"):
-        view = ledger.table(f"fair-fate.{name}")
-        page, text = view._repr_html_(), repr(view).splitlines()
-        assert page.count("<td ") == 35 * 6
-        assert page.count("<tr>") == 35 + 2
-        assert len([line for line in text if line.startswith(("ACC", "SP", "EO", "EQO"))]) == 35
-    law, lost = (next(line for line in text if line.startswith(row)) for row in ("ACC (8)", "ACC (10)"))
-    assert "0.99 0.990 ✓ ±0.00 0.000 ✓" in law and "? 0.500 – ±? 0.020 –" in lost
-    assert '<span class="fairfl-printed">0.99 ±0.00</span>' in page
-    assert '<th scope="col" colspan="3">Dutch Census (gender)</th>' in page
-    assert "+13% 13.0% =" in next(line for line in text if line.startswith("EQO improvement"))
-
-
-def test_prose_and_summary_know_standard_deviations_as_cells(save: Save) -> None:
-    assert ".sd" not in repr(ledger.prose("fair-fate"))
-    summary = ledger.summary("fair-fate")
-    assert summary["all"].sum() == len(CARD.entries)
-    assert summary.loc[("fair-fate", "Table 1", "value"), "all"] == 384
-
-
-def test_again_means_the_row_and_the_baseline_of_its_column(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    class Small:
-        cells = [{"dataset": d, "level": lv, "method": m, "variant": "published"} for d in ("compas", "adult")
-                 for lv in ("0.5", "1.0") for m in ("fedavg", "lr", "gr")]  # fmt: skip
-
-        def frame(self, **only: list[str]) -> pd.DataFrame:
-            asked.append(only)
-            return as_printed()
-
-    monkeypatch.setattr("fairfl_lite.experiments.get", lambda name: Small())
-    for end in ("", ".sd"):
-        assert ledger.remeasure(f"fair-fate.t1.compas.sp.0.5.lr{end}").verdict == "reproduced"
-    assert asked == [{"dataset": ["compas"], "level": ["0.5"], "method": ["fedavg", "lr"], "variant": ["published"]}] * 2
-    with pytest.raises(FairFLError, match="nothing to run again"):
-        ledger.remeasure("fair-fate.s5.4.share.test.adult")

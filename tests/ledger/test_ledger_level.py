@@ -4,9 +4,10 @@ from math import isnan, nan, sqrt
 
 import numpy as np
 import pytest
-from little import by_scipy, card, cell, exact, forecast, judge, judged, step, table
+from little import by_scipy, card, cell, exact, forecasts, judge, judged, table
 from scipy import stats
 
+from fairfl_lite.ledger.claims import Claim
 from fairfl_lite.ledger.numbers import Estimate, Spread, estimate
 from fairfl_lite.ledger.rules.base import equivalence
 
@@ -17,7 +18,7 @@ M = 0.01
 def test_two_one_sided_tests_by_scipy(given: bool) -> None:
     rng = np.random.default_rng(1)
     seen = dict.fromkeys(("agrees", "differs", "cannot tell"), 0)
-    for _ in range(250):
+    for _ in range(150):
         n, k, decimals = int(rng.integers(2, 31)), int(rng.choice([2, 5, 10, 20])), int(rng.integers(2, 5))
         s, printed = 10 ** rng.uniform(-3.5, -1.7), f"{rng.uniform(0.2, 0.9):.{decimals}f}"
         sd = f"{s * rng.uniform(0.2, 3):.4f}" if given else None
@@ -29,7 +30,7 @@ def test_two_one_sided_tests_by_scipy(given: bool) -> None:
         theirs = stats.t.interval(0.95, n - 1, m, s / sqrt(n))
         assert (found.low, found.high) == pytest.approx(theirs)
         seen[found.verdict] += 1
-    assert min(seen.values()) > 20
+    assert min(seen.values()) > 15
 
 
 def test_welch_s_degrees_of_freedom() -> None:
@@ -100,7 +101,9 @@ def verdicts(true: float, sd: float, n: int, k: int, given: bool, draws: int = 3
     count = dict.fromkeys(("agrees", "higher", "lower", "cannot tell"), 0)
     for ours, theirs in zip(rng.normal(true, sd, (draws, n)), rng.normal(0, sd, (draws, k)), strict=True):
         mine = estimate(ours)
-        found = equivalence(mine, float(theirs.mean()), 0.0, M, Spread(mine.sd, n, k, float(theirs.std(ddof=1)) if given else None))
+        found = equivalence(
+            mine, float(theirs.mean()), 0.0, M, Spread(mine.sd, n, k, float(theirs.std(ddof=1)) if given else None)
+        )
         count[found.detail.split()[-1] if found.verdict == "differs" else found.verdict] += 1
     return {verdict: times / draws for verdict, times in count.items()}
 
@@ -127,22 +130,13 @@ def test_where_the_means_are_the_same_it_hardly_ever_differs(sd: float, given: b
 
 
 def test_the_forecast_decides_and_fewer_runs_do_not() -> None:
+    def said(runs: int, m: float, s: float, ratio: float, k: int) -> Claim:
+        return cell("0.500", exact(m, s, runs), f"{s * ratio:.4f}" if ratio < 0.5 else None, printed_seeds=k)
+
     rng = np.random.default_rng(4)
-    tried = 0
-    while tried < 60:
-        n, k, s = int(rng.integers(2, 25)), int(rng.choice([10, 20])), 10 ** rng.uniform(-2.7, -1.3)
-        sd = f"{s * rng.uniform(0.1, 0.6):.4f}" if rng.random() < 0.7 else None
-        m = 0.5 + rng.uniform(-0.03, 0.03)
-        found = cell("0.500", exact(m, s, n), sd, printed_seeds=k)
-        wanted = forecast(found.detail)
-        if wanted is None or wanted > 20_000:
-            continue
-        tried += 1
-        assert found.verdict == "cannot tell" and wanted > n
-        assert cell("0.500", exact(m, s, wanted), sd, printed_seeds=k).verdict in ("agrees", "differs")
-        fewer = wanted - step(wanted)
-        if fewer > n:
-            assert cell("0.500", exact(m, s, fewer), sd, printed_seeds=k).verdict == "cannot tell"
+    cases = [(int(rng.integers(2, 25)), 0.5 + rng.uniform(-0.03, 0.03), 10 ** rng.uniform(-2.7, -1.3), rng.uniform(0.1, 0.7),
+              int(rng.choice([10, 20]))) for _ in range(100)]  # fmt: skip
+    assert forecasts(said, cases, 20_000) > 15
 
 
 @pytest.mark.parametrize(
@@ -154,7 +148,9 @@ def test_the_forecast_decides_and_fewer_runs_do_not() -> None:
         ("0.500", "0.0000", 0.51, 0.001),  # exactly at the margin
     ],
 )
-def test_what_is_not_decidable_stays_so_with_a_hundred_thousand_runs(printed: str, sd: str | None, mean: float, ours: float) -> None:
+def test_what_is_not_decidable_stays_so_with_a_hundred_thousand_runs(
+    printed: str, sd: str | None, mean: float, ours: float
+) -> None:
     few = cell(printed, exact(mean, ours, 10), sd)
     assert (few.verdict, few.detail) == ("cannot tell", "not decidable from what is printed")
     assert cell(printed, exact(mean, ours, 100_000), sd).verdict == "cannot tell"
@@ -176,7 +172,7 @@ def test_power_at_its_ends() -> None:
     assert Spread(0.0, 10, 10, 0.0).power(0.01) == 1
     assert isnan(Spread(nan, 1, 10).power(0.01))
     found = cell("0.50", exact(0.5, 0.02, 10), "0.03")
-    assert found.power == Spread(0.02, 10, 10, 0.03).power(M)
+    assert found.power == pytest.approx(Spread(0.02, 10, 10, 0.03).power(M))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from math import isnan, sqrt
 
 import numpy as np
 import pytest
-from little import card, exact, forecast, judge, step, table
+from little import card, exact, forecasts, judge, table
 from scipy import stats
 
 from fairfl_lite.ledger.claims import Claim
@@ -35,7 +35,7 @@ def by_scipy(s: float, n: int, q: float, k: int, half: float) -> str:
 def test_the_ratio_of_two_spreads_by_scipy() -> None:
     rng = np.random.default_rng(21)
     seen = dict.fromkeys(("agrees", "differs", "cannot tell"), 0)
-    for _ in range(250):
+    for _ in range(150):
         n, k, decimals = int(rng.integers(2, 60)), int(rng.choice([5, 10, 20, 60])), int(rng.integers(2, 4))
         s = 10 ** rng.uniform(-2, -0.5)
         printed = f"{s * 2 ** rng.uniform(-2.5, 2.5):.{decimals}f}"
@@ -43,7 +43,7 @@ def test_the_ratio_of_two_spreads_by_scipy() -> None:
         assert found.verdict == by_scipy(s, n, float(printed), k, 0.5 * 10.0**-decimals)
         assert (found.measured, found.seeds, found.margin) == (pytest.approx(s), n, 2)
         seen[found.verdict] += 1
-    assert min(seen.values()) > 20
+    assert min(seen.values()) > 10
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_at_a_factor_of_two_it_agrees_at_most_one_time_in_twenty() -> None:
         ours = rng.normal(0, 0.1 * ratio, (1000, 40)).std(1, ddof=1)
         theirs = rng.normal(0, 0.1, (1000, 40)).std(1, ddof=1)
         agrees = [
-            0.5 <= low and high <= 2
+            low >= 0.5 and high <= 2
             for low, high in (ends(Estimate(0, s, 40), q, 0.0, 40, 40) for s, q in zip(ours, theirs, strict=True))
         ]
         assert 0.03 < np.mean(agrees) < 0.072
@@ -105,16 +105,14 @@ def test_a_printed_zero_never_agrees() -> None:
 
 
 def test_the_forecast_decides_and_fewer_runs_do_not() -> None:
-    rng, tried = np.random.default_rng(24), 0
-    while tried < 25:
-        s, n = 10 ** rng.uniform(-1.5, -0.8), int(rng.integers(2, 12))
-        wanted = forecast(spread("0.080", exact(0.5, s, n), printed_seeds=20).detail)
-        if wanted is None or wanted > 10_000:
-            continue
-        tried += 1
-        assert spread("0.080", exact(0.5, s, wanted), printed_seeds=20).verdict in ("agrees", "differs")
-        if wanted - step(wanted) > n:
-            assert spread("0.080", exact(0.5, s, wanted - step(wanted)), printed_seeds=20).verdict == "cannot tell"
+    def said(runs: int, s: float) -> Claim:
+        return spread("0.080", exact(0.5, s, runs), printed_seeds=20)
+
+    rng = np.random.default_rng(24)
+    assert forecasts(said, [(int(rng.integers(2, 12)), 10 ** rng.uniform(-1.5, -0.8)) for _ in range(60)]) > 12
+
+
+def test_what_is_not_decidable_stays_so_with_a_hundred_thousand_runs() -> None:
     never = spread("0.10", exact(0.5, 0.19, 10))
     assert (never.verdict, never.detail) == ("cannot tell", "not decidable from what is printed")
     assert spread("0.10", exact(0.5, 0.19, 100_000)).verdict == "cannot tell"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairfl_lite import papers
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.ledger.rules import (
     arithmetic,
     at_most,
@@ -56,23 +56,45 @@ def rule_of(entry: Entry) -> Rule:
     return rule
 
 
+SENSES = ("larger", "smaller", "closer")
+NUMBERS = ("level", "effect", "gain", "improvement", "at most", "spread", "share", "draw", "arithmetic", "count")
+"""The rules that compare a printed number."""
+
+
 def check(card: PaperCard) -> None:
-    """Refuse entries that their rules cannot judge: unknown fields, formulas that name no cell, numbers that do not follow."""
+    """Refuse what the rules cannot judge: unknown or missing fields, formulas that name no cell, numbers that do not follow."""
+    for metric, sense in card.metrics.items():
+        choose(sense, SENSES, f"sense of the metric {metric}")
+    for metric, margin in card.margins.items():
+        choose(metric, card.metrics, "metric with a margin")
+        if not isinstance(margin.get("margin"), int | float) or not margin.get("reason"):
+            raise FairFLError(f"The margin of {metric} needs a number (margin) and a reason: add them.")
     for entry in card.entries.values():
-        rule = rule_of(entry)
-        unknown = sorted(set(entry.spec) - {*rule.fields, *COMMON})
-        if unknown:
-            raise FairFLError(f"The {entry.id} has unknown fields {', '.join(unknown)}: remove them.")
-        metric = entry.spec.get("metric", entry.spec.get("select", {}).get("metric"))
-        if metric is not None and metric not in card.metrics:
-            raise FairFLError(f"{entry.id} is about the metric {metric!r}, which the card does not list: add it to metrics.")
-        if entry.rule == "arithmetic":
-            arithmetic.recompute(card, entry.spec)
-        for pattern in entry.spec.get("entries", ()):
-            card.matching(pattern)
-        if "check" in entry.spec:
-            found = arithmetic.recompute(card, entry.spec["check"])
-            if abs(found - papers.number(entry.printed)) > papers.unit(entry.printed) / 2:
-                raise FairFLError(
-                    f"{entry.id} is said to come from printed cells, but they give {float(found):g}: correct the card."
-                )
+        _check(card, entry)
+
+
+def _check(card: PaperCard, entry: Entry) -> None:
+    rule, spec = rule_of(entry), entry.spec
+    unknown = sorted(set(spec) - {*rule.fields, *COMMON})
+    if unknown:
+        raise FairFLError(f"The {entry.id} has unknown fields {', '.join(unknown)}: remove them.")
+    if "not_testable" not in spec and not any(set(ways) <= set(spec) for ways in rule.needs):
+        ways = " or ".join(" and ".join(fields) for fields in rule.needs)
+        raise FairFLError(f"{entry.id} is judged by the rule {rule.name!r} and lacks what it needs: {ways}.")
+    for name, allowed in (("toward", ("better", "worse")), ("sense", SENSES)):
+        if name in spec:
+            choose(spec[name], allowed, f"{name} in {entry.id}")
+    metric = spec.get("metric", spec.get("select", {}).get("metric"))
+    if metric is not None and metric not in card.metrics:
+        raise FairFLError(f"{entry.id} is about the metric {metric!r}, which the card does not list: add it to metrics.")
+    if entry.rule in NUMBERS and entry.printed != "?" and "not_testable" not in spec:
+        papers.number(entry.printed)
+        papers.number(spec.get("sd") or "0")
+    if entry.rule == "arithmetic":
+        arithmetic.recompute(card, spec)
+    for pattern in spec.get("entries", ()):
+        card.matching(pattern)
+    if "check" in spec:
+        found = arithmetic.recompute(card, spec["check"])
+        if abs(found - papers.number(entry.printed)) > papers.unit(entry.printed) / 2:
+            raise FairFLError(f"{entry.id} is said to come from printed cells, but they give {float(found):g}: correct the card.")

@@ -164,9 +164,9 @@ def allowed(card: PaperCard, spec: Formula, value: Fraction) -> tuple[Fraction, 
         ha, hb = papers.unit(a.printed) / 2, papers.unit(b.printed) / 2
         return 1 - (b0 + hb) / (a0 - ha), 1 - max(b0 - hb, Fraction(0)) / (a0 + ha)
     if "lead" in spec:
-        cells = [e.printed for side in ("of", "over") for pattern in spec["lead"][side] for e in card.printed(pattern)]
-        unit = max(papers.unit(cell) for cell in cells)  # half of it for either cell
-        return value - unit, value + unit
+        cells = [[e.printed for pattern in spec["lead"][side] for e in card.printed(pattern)] for side in ("of", "over")]
+        half = sum((papers.unit(max(side, key=papers.number)) / 2 for side in cells), Fraction(0))
+        return value - half, value + half
     return None
 
 
@@ -189,4 +189,4 @@ def _as_printed(value: Fraction, printed: str) -> str:
     return f"{float(value) * (100 if percent else 1):,.{decimals}f}{percent}"
 
 
-RULE = Rule("arithmetic", "arithmetic", TEXT, (*FORMULAS, "over", "of", "power"), judge)
+RULE = Rule("arithmetic", "arithmetic", TEXT, (*FORMULAS, "over", "of", "power"), judge, tuple((name,) for name in FORMULAS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fairfl_lite import papers
-from fairfl_lite.ledger.numbers import Estimate, estimate, wanted
+from fairfl_lite.ledger.numbers import MOST, Estimate, estimate, wanted
 from fairfl_lite.ledger.rules.base import SERIES, Finding, Rule, measured
 from fairfl_lite.ledger.rules.improvement import change
 from fairfl_lite.ledger.series import Case
@@ -28,7 +28,7 @@ def judge(case: Case) -> Finding:
     def decided(n: int) -> bool:
         return Estimate(0, ours.sd, n).half_width() < abs(ours.mean - bound)
 
-    return replace(found, verdict="cannot tell", detail=wanted(decided, ours.seeds, "our mean is the bound"))
+    return replace(found, verdict="cannot tell", detail=wanted(decided, ours.seeds, f"{MOST:,} runs would not decide"))
 
 
-RULE = Rule("at most", "ordering", TEXT, (*SERIES, "from", "to"), judge)
+RULE = Rule("at most", "ordering", TEXT, (*SERIES, "from", "to"), judge, (("results",),))

@@ -39,14 +39,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """name : as in the cards. kind : of the entries it judges. text : what it does, for readers; `fields` : what an entry may
-    give it; `judge` : what it finds of one."""
+    """name : as in the cards. kind : of the entries it judges. text : what it does, for readers. fields : what an entry may
+    give it. judge : what it finds of one. needs : what an entry must give it, in one of several ways."""
 
     name: str
     kind: str
     text: str
     fields: tuple[str, ...]
     judge: Callable[[Case], Finding]
+    needs: tuple[tuple[str, ...], ...]
 
 
 def measured(ours: Estimate) -> Finding:

@@ -37,4 +37,4 @@ def judge(case: Case) -> Finding:
     return Finding(middle, low, high, verdict=verdict, detail=detail)
 
 
-RULE = Rule("draw", "draw", TEXT, ("results", "select", "beta"), judge)
+RULE = Rule("draw", "draw", TEXT, ("results", "select", "beta"), judge, (("results", "select"), ("beta",)))

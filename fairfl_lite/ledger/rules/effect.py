@@ -49,4 +49,4 @@ def judge(case: Case) -> Finding:
     return against(ours, d, half, of_printed(d, one.margin), spread)
 
 
-RULE = Rule("effect", "effect", TEXT, ("cells",), judge)
+RULE = Rule("effect", "effect", TEXT, ("cells",), judge, (("cells",),))

@@ -93,7 +93,7 @@ def judge_checked(case: Case) -> Finding:
 
 
 NAMED = ("results", "name", "tolerance")
-COUNTS = Rule("count", "count", COUNT, NAMED, judge_count)
-IDENTITIES = Rule("identity", "theorem", IDENTITY, NAMED, judge_identity)
-EXISTING = Rule("exists", "theorem", EXISTS, NAMED, judge_exists)
-CHECKS = Rule("checked", "theorem", CHECKED, ("results", "select", "how"), judge_checked)
+COUNTS = Rule("count", "count", COUNT, NAMED, judge_count, (("name",),))
+IDENTITIES = Rule("identity", "theorem", IDENTITY, NAMED, judge_identity, (("name", "tolerance"),))
+EXISTING = Rule("exists", "theorem", EXISTS, NAMED, judge_exists, (("name", "tolerance"),))
+CHECKS = Rule("checked", "theorem", CHECKED, ("results", "select", "how"), judge_checked, (("results", "select"),))

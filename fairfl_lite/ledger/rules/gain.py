@@ -35,4 +35,6 @@ def judge(case: Case) -> Finding:
     return replace(found, note=note)
 
 
-RULE = Rule("gain", "effect", TEXT, (*SERIES, "better", "worse", "entries"), judge)
+RULE = Rule(
+    "gain", "effect", TEXT, (*SERIES, "better", "worse", "entries"), judge, (("results", "better", "worse"), ("entries",))
+)

@@ -25,4 +25,4 @@ def judge(case: Case) -> Finding:
     return against(ours, printed, half_unit(case.entry.printed), of_printed(printed, 0.0), spread)
 
 
-RULE = Rule("improvement", "effect", TEXT, (*SERIES, "from", "to"), judge)
+RULE = Rule("improvement", "effect", TEXT, (*SERIES, "from", "to"), judge, (("results", "from", "to"),))

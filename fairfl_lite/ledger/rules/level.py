@@ -13,7 +13,8 @@ TEXT = """
 Our mean m over n runs with standard deviation s; the printed number p, the mean of k runs with the printed standard
 deviation q; h half a unit of p's last digit; D = m - p and SE² = s²/n + q²/k. Where the paper prints no q, s stands for
 it. The margin M of the metric is written on the card with its reason. *agrees*: |D| + h + t SE ≤ M, which is two
-one-sided tests at 5% (t with Welch's degrees of freedom; n - 1 where s stands for q). *differs*: |D| - h - t SE > M.
+one-sided tests at 5% (t with Welch's degrees of freedom; n - 1 where s stands for q). *differs*: |D| - h - t SE > M,
+at 5% on either side.
 *cannot tell*: the rest, with the number of runs that would decide if m and s stayed as they are, or "not decidable from
 what is printed" where the spread or the rounding of p alone is too large. The interval shown is the 95% t-interval of m.
 """
@@ -40,4 +41,4 @@ def judge(case: Case) -> Finding:
     return replace(against(case.entry.printed), note=note, stand_in=passes)
 
 
-RULE = Rule("level", "level", TEXT, (*SERIES, "baseline", "sd"), judge)
+RULE = Rule("level", "level", TEXT, (*SERIES, "baseline", "sd"), judge, (("results",),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fairfl_lite.ledger.numbers import Estimate, Spread, estimate, inside, outside, quantile, wanted
+from fairfl_lite.ledger.numbers import MOST, Estimate, Spread, estimate, inside, outside, quantile, wanted
 from fairfl_lite.ledger.rules.base import Finding, Rule, beside, measured
 from fairfl_lite.ledger.rules.ordering import SIDES
 from fairfl_lite.ledger.series import Case
@@ -33,7 +33,7 @@ def judge(case: Case) -> Finding:
         def decided(n: int) -> bool:
             return Estimate(0, gain.sd, n).half_width(0.95) < abs(gain.mean - margin)
 
-        verdict, detail = "cannot tell", wanted(decided, gain.seeds, "our gain is the margin")
+        verdict, detail = "cannot tell", wanted(decided, gain.seeds, f"{MOST:,} runs would not decide")
     note = f"read as larger is better: {case.gains('larger').mean():.3f}" if case.sense == "closer" else ""
     return replace(found, verdict=verdict, detail=detail, note=note)
 
@@ -54,8 +54,8 @@ def judge_similar(case: Case) -> Finding:
     def decided(n: int) -> bool:
         return inside(gap.mean, 0, margin, reach(n)) or outside(gap.mean, 0, margin, reach(n))
 
-    return replace(found, verdict="cannot tell", detail=wanted(decided, gap.seeds, "our difference is the margin"))
+    return replace(found, verdict="cannot tell", detail=wanted(decided, gap.seeds, f"{MOST:,} runs would not decide"))
 
 
-RULE = Rule("no gain", "ordering", TEXT, SIDES, judge)
-SIMILARS = Rule("similar", "ordering", SIMILAR, SIDES, judge_similar)
+RULE = Rule("no gain", "ordering", TEXT, SIDES, judge, (("results", "better", "worse"),))
+SIMILARS = Rule("similar", "ordering", SIMILAR, SIDES, judge_similar, (("results", "better", "worse"),))

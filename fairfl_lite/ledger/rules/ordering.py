@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fairfl_lite.ledger.numbers import Estimate, Spread, estimate, slopes, wanted
+from fairfl_lite.ledger.numbers import MOST, Estimate, Spread, estimate, slopes, wanted
 from fairfl_lite.ledger.rules.base import SERIES, Finding, Rule, beside, measured
 from fairfl_lite.ledger.series import Case, Missing, paired
 
@@ -12,7 +12,8 @@ TEXT = """
 The gain of A over B on the same runs, positive as claimed: a difference of accuracy, a fall of a spread, of |EOD| or of
 |SPD|; where B is the best of several, it is the one with the best mean in our runs. *confirmed*: the 95% t-interval of the
 mean gain lies above 0. *reversed*: below 0. *no effect*: neither, and the interval lies within the margin of the metric,
-so that no gain worth the name is left. *cannot tell*: the rest, with the number of runs that would decide. A metric that
+so that no gain worth the name is left. A gain or a loss that is surely there and surely below the margin is called so.
+*cannot tell*: the rest, with the number of runs that would decide. A metric that
 should be near 0 is signed: the note has the other reading, larger is better.
 """
 TREND = """
@@ -25,11 +26,12 @@ ascending or in the order of the entry, signed so that positive is as claimed; o
 def confirm(gain: Estimate, margin: float) -> Finding:
     """confirmed, reversed, no effect or cannot tell, by the interval of a gain."""
     found = replace(measured(gain), margin=margin, power=Spread(gain.sd, gain.seeds, 1, 0.0).power(margin))
+    small = max(-gain.low, gain.high) <= margin
     if gain.low > 0:
-        return replace(found, verdict="confirmed")
+        return replace(found, verdict="confirmed", detail="a gain below the margin" if small else "")
     if gain.high < 0:
-        return replace(found, verdict="reversed", detail=f"a loss of {-gain.mean:.3g}")
-    if max(-gain.low, gain.high) <= margin:
+        return replace(found, verdict="reversed", detail=f"a loss of {-gain.mean:.3g}" + (", below the margin" if small else ""))
+    if small:
         equal = "the same in every run" if gain.low == gain.high == 0 else f"any gain is below {margin:.3g}"
         return replace(found, verdict="no effect", detail=equal)
 
@@ -37,7 +39,7 @@ def confirm(gain: Estimate, margin: float) -> Finding:
         reach = Estimate(0, gain.sd, n).half_width()
         return reach < abs(gain.mean) or abs(gain.mean) + reach <= margin
 
-    return replace(found, verdict="cannot tell", detail=wanted(decided, gain.seeds, "no number of runs would decide"))
+    return replace(found, verdict="cannot tell", detail=wanted(decided, gain.seeds, f"{MOST:,} runs would not decide"))
 
 
 def judge(case: Case) -> Finding:
@@ -82,5 +84,5 @@ def judge_trend(case: Case) -> Finding:
 
 
 SIDES = (*SERIES, "better", "worse", "sense")
-RULE = Rule("ordering", "ordering", TEXT, SIDES, judge)
-TRENDS = Rule("trend", "trend", TREND, (*SIDES, "levels", "order", "toward"), judge_trend)
+RULE = Rule("ordering", "ordering", TEXT, SIDES, judge, (("results", "better", "worse"),))
+TRENDS = Rule("trend", "trend", TREND, (*SIDES, "levels", "order", "toward"), judge_trend, (("results", "levels", "toward"),))

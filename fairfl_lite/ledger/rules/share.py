@@ -11,9 +11,9 @@ from fairfl_lite.ledger.series import Case
 
 TEXT = """
 The share of the named orderings with a mean gain above 0. The interval counts, at its lower end, those whose whole 95%
-interval lies above 0 and, at its upper, all but those whose whole interval lies below. The margin is one of the
-comparisons. *agrees*: the whole interval is within the margin of the printed share, rounding included; *differs*: no part of
-it is; *cannot tell*: the rest.
+interval lies above 0 and, at its upper, all but those whose whole interval lies below. The margin is half a comparison, so
+that not one may be otherwise. *agrees*: the whole interval is within the margin of the printed share, rounding included;
+*differs*: no part of it is; *cannot tell*: the rest.
 """
 
 
@@ -22,7 +22,7 @@ def judge(case: Case) -> Finding:
     every = len(gains)
     won, sure, lost = (sum(map(test, gains)) for test in (lambda g: g.mean > 0, lambda g: g.low > 0, lambda g: g.high < 0))
     low, high, printed = sure / every, 1 - lost / every, float(papers.number(case.entry.printed))
-    margin = 1 / every
+    margin = 0.5 / every
     allowed = margin + half_unit(case.entry.printed) + 1e-9
     found = Finding(won / every, low, high, min(g.seeds for g in gains), margin)
     note = f"{won} of {every}, {sure} with the whole interval above 0, {lost} with the whole below"
@@ -34,4 +34,4 @@ def judge(case: Case) -> Finding:
     return replace(found, verdict="cannot tell", detail=f"{every - sure - lost} of {every} are open", note=note)
 
 
-RULE = Rule("share", "effect", TEXT, ("entries",), judge)
+RULE = Rule("share", "effect", TEXT, ("entries",), judge, (("entries",),))

@@ -53,4 +53,4 @@ def judge(case: Case) -> Finding:
     return replace(found, verdict=said, detail=detail)
 
 
-RULE = Rule("spread", "spread", TEXT, SERIES, judge)
+RULE = Rule("spread", "spread", TEXT, SERIES, judge, (("results",),))
