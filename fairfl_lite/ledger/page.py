@@ -132,15 +132,17 @@ def _parts(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
 
 
 def _scoreboard(claims: Sequence[Claim], whose: str) -> str:
-    head = "".join(f'<th scope="col"><b>{_sign(words)}</b> <span>{words}</span></th>' for words in OUTCOMES)
+    given = {c.verdict for c in claims}
+    outcomes = {words: verdicts for words, verdicts in OUTCOMES.items() if given & set(verdicts)}
+    head = "".join(f'<th scope="col"><b>{_sign(words)}</b> <span>{words}</span></th>' for words in outcomes)
     body = ""
     for paper, group in groupby(claims, lambda c: c.paper):
         counts = Counter((c.kind, c.verdict) for c in group)
-        body += f'<tbody><tr><th scope="rowgroup" colspan="{len(OUTCOMES) + 2}">{html.escape(label(paper))}</th></tr>'
+        body += f'<tbody><tr><th scope="rowgroup" colspan="{len(outcomes) + 2}">{html.escape(label(paper))}</th></tr>'
         for kind in KINDS:
-            numbers = [sum(counts[kind, verdict] for verdict in verdicts) for verdicts in OUTCOMES.values()]
+            numbers = [sum(counts[kind, verdict] for verdict in verdicts) for verdicts in outcomes.values()]
             if any(numbers):
-                cells = "".join(_count(words, n) for words, n in zip(OUTCOMES, numbers, strict=True))
+                cells = "".join(_count(words, n) for words, n in zip(outcomes, numbers, strict=True))
                 row = f'data-paper="{paper}" data-kind="{kind}" data-whose="{whose}"'
                 body += f'<tr {row}><th scope="row">{kind}</th>{cells}<td data-verdict="">{sum(numbers)}</td></tr>'
         body += "</tbody>"
