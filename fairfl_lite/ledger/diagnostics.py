@@ -87,9 +87,10 @@ def swaps(card: PaperCard, grid: Grid, files: Results) -> Iterator[tuple[str, st
 def whole(card: PaperCard, grid: Grid, files: Results, draws: int = 2000) -> dict[str, float]:
     """The table as a whole, calibrated by resampling our runs.
 
-    distance : the mean over cells of ((printed - m) / s)^2, m and s of our runs. usual : the median of the same when the
-    "printed" table is the mean of as many of our own runs as the paper had, drawn with replacement and rounded alike.
-    chance : how often such a table is at least as far away; a small one says that the paper's runs were not like ours.
+    distance : the mean over cells of ((printed - m) / s)^2, m and s of our runs. usual : the median of the same when both
+    sides are drawn from our runs with replacement, as many as the paper had for the "printed" table, rounded alike, and as
+    many as we have for ours. chance : how often such a table is at least as far away; a small one says that the paper's
+    runs were not like ours.
     """
     columns, printed, units = {}, [], []
     for entry in cells(card, grid):
@@ -105,9 +106,12 @@ def whole(card: PaperCard, grid: Grid, files: Results, draws: int = 2000) -> dic
     m, s, unit = runs.mean(0), runs.std(0, ddof=1), np.array(units)
     s = np.where(s > 0, s, unit)
     rng = streams.stream(0, "whole table")
-    picks = rng.integers(0, len(runs), (draws, card.printed_seeds))
-    tables = np.round(runs[picks].mean(1) / unit) * unit
-    usual = (((tables - m) / s) ** 2).mean(1)
+    usual = np.empty(draws)
+    for i in range(draws):
+        theirs, ours = (runs[rng.integers(0, len(runs), size)] for size in (card.printed_seeds, len(runs)))
+        spread = ours.std(0, ddof=1)
+        gap = np.round(theirs.mean(0) / unit) * unit - ours.mean(0)
+        usual[i] = ((gap / np.where(spread > 0, spread, unit)) ** 2).mean()
     distance = float((((np.array(printed) - m) / s) ** 2).mean())
     return {
         "distance": distance,

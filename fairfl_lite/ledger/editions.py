@@ -48,12 +48,12 @@ def changes(old: str = "first", new: str = NOW) -> pd.DataFrame:
     margin, or else neither of the others), joined where several changed.
     """
     before, after = read(old), read(new)
-    both = before.join(after, how="outer", lsuffix=" before", rsuffix=" after")
+    both = before.merge(after, left_index=True, right_index=True, how="outer", suffixes=(" before", " after"))
     table = pd.DataFrame({"before": both["verdict before"], "after": both["verdict after"]}, index=both.index)
     here = [id in before.index and id in after.index for id in both.index]
     printed = both["printed before"].astype(str) != both["printed after"].astype(str)
     result = np.any([~_same(both[f"{c} before"], both[f"{c} after"]) for c in ("measured", "low", "high", "seeds")], axis=0)
-    margins = _same(both["margin before"], both["margin after"]) if "margin before" in both else True
+    margins = _same(both["margin before"], both["margin after"]) if "margin before" in both else np.ones(len(both), dtype=bool)
     rule = (both["rule before"] != both["rule after"]) | ~margins | ~(printed | result)  # at last: nothing else changed
     causes = [
         " and ".join(word for word, is_so in zip(("transcription", "result", "rule"), found, strict=True) if is_so)
@@ -65,6 +65,10 @@ def changes(old: str = "first", new: str = NOW) -> pd.DataFrame:
         for id, known, cause, moved in zip(both.index, here, causes, changed, strict=True)
     ]
     return table.fillna("")
+
+
+RENAMED = {"reproduced": ("agrees", "confirmed"), "not reproduced": ("differs", "reversed")}
+"""The words of the first edition, and those that give the same answer now."""
 
 
 def crossed(table: pd.DataFrame) -> pd.DataFrame:

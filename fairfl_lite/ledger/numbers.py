@@ -116,6 +116,8 @@ class Spread:
         if not self.error:
             return 1.0
         t, shift = quantile(0.975, self.freedom), size / self.error
+        if shift > t + 6:  # seen for certain; the function has no answer far out
+            return 1.0
         return float(1 - nctdtr(self.freedom, shift, t) + nctdtr(self.freedom, shift, -t))
 
 
