@@ -10,7 +10,6 @@ from sklearn.metrics import accuracy_score, recall_score
 
 from fairfl_lite import experiments, metrics, papers, results
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments import replays
 from fairfl_lite.experiments.fair_fate import tables as fair_fate
 
 SETTING = dict.fromkeys(fair_fate.SETTING, np.nan)
@@ -191,9 +190,11 @@ def test_stored_results_agree_with_each_other():
             apart = (found - stored).groupby(rows).mean().abs()
             spread = np.sqrt((found.groupby(rows).var() + stored.groupby(rows).var()) / 10)
             assert (apart <= 4 * spread + 1e-5).all() and (apart <= 2 * spread + 1e-5).mean() > 0.9
+        elif dataset == "dutch":  # likewise another processor, on which one run of 330 has another prediction
+            apart = (found - stored).abs()
+            assert (apart > 1e-5).sum() <= 1 and apart.max() < 1e-4
         else:
-            apart = (found - stored).abs()  # large files keep five digits; another processor flips a prediction here and there
-            assert (apart <= 1e-5).mean() > 0.99 and apart.max() <= replays.LARGEST
+            np.testing.assert_allclose(found, stored, atol=1e-5)  # large files keep five digits
 
 
 def test_stability_by_hand():
@@ -214,5 +215,6 @@ def test_stability_by_hand():
 def test_every_experiment_of_the_chapter_names_its_data():
     for name in (n for n in experiments.names() if n.startswith("fair-fate/")):
         experiment = experiments.get(name)
-        assert {cell["dataset"] for cell in experiment.cells if cell} <= set(experiment.data)
+        named = {cell["dataset"] for cell in experiment.cells if cell}  # none where all is read from the stored grid
+        assert named == set(experiment.data) or experiment.cells == fair_fate.ONCE
     assert set(fair_fate.METRICS) <= set(metrics.MODEL)
