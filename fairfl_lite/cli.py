@@ -1,4 +1,4 @@
-"""The command line: `fairfl data|run|build|references|claims|bench|paper|replay|models`.
+"""The command line: `fairfl data|run|build|references|lessons|claims|bench|paper|replay|models`.
 
 Exit codes: 0 done, 1 something ran and failed, 2 the request itself could not be met.
 
@@ -77,6 +77,9 @@ def parser() -> argparse.ArgumentParser:
 
     references = command("references", do_references, "compare quick runs with the outputs in notebooks/")
     references.add_argument("--update", action="store_true", help="keep the outputs of the runs instead")
+
+    lessons = command("lessons", do_lessons, "make notebooks for students and instructors from those with exercises")
+    lessons.add_argument("--out", type=Path, metavar="FOLDER", help="where to put them; lessons/ if none is named")
 
     claims = command("claims", do_claims, "the ledger: printed and measured, with a verdict")
     claims.add_argument("id", nargs="?", metavar="ID")
@@ -178,6 +181,16 @@ def do_references(args: argparse.Namespace) -> int:
     found = book.differences(project, jobs)
     print("\n".join(found) or "All runs agree with the outputs kept in notebooks/.")
     return int(bool(found))
+
+
+def do_lessons(args: argparse.Namespace) -> int:
+    from fairfl_lite.press import lessons, runner
+
+    project = runner.Project.find()
+    folder = args.out or project.root / "lessons"
+    made = lessons.make(project, folder)
+    print(f"{len(made)} notebooks each in {_near(folder / 'student')} and {_near(folder / 'instructor')}")
+    return 0
 
 
 def do_claims(args: argparse.Namespace) -> int:

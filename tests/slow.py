@@ -3,6 +3,8 @@
 SLOW = (
     "book/",
     "notebooks/test_gates.py",
+    "notebooks/test_lessons.py::test_a_student_gets_questions_and_an_instructor_answers",
+    "notebooks/test_lessons.py::test_an_exercise_tells_right_wrong_and_not_tried_apart",
     "notebooks/test_references.py",
     "notebooks/test_runner.py",
     "test_cli.py::test_a_failure_ends_with_1_and_a_traceback",
