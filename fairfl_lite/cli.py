@@ -72,7 +72,6 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--why", action="store_true", help="only say why it would be run")
 
     build = command("build", do_build, "run every notebook that is not up to date and build the book")
-    build.add_argument("--profile", default="quick", metavar="quick|paper")
     build.add_argument("--why", action="store_true", help="only say what would be run and why")
 
     references = command("references", do_references, "compare quick runs with the outputs in notebooks/")
@@ -149,10 +148,17 @@ def do_run(args: argparse.Namespace) -> int:
         return 0
     runner.fetch([name], project)
     job = runner.job(project, name, args.profile, overrides)
-    fresh = not runner.why(job)
-    book.settle(project, [job], runner.run([job]))
-    page = project.root / "executed" / f"{name}.ipynb"
-    print(f"{name}: {'was up to date' if fresh else 'done'}, see {_near(page)}")
+    done = "was up to date" if not runner.why(job) else "done"
+    failures = runner.run([job])
+    if job.changed and not failures:
+        from fairfl_lite.press import trial
+
+        print(f"{name}: {done}. The book is left as it is; open {_near(trial.make(job))}")
+        return 0
+    if job.changed:
+        raise BuildError(str(failures[0]))  # a trial with other values says nothing about the page
+    book.settle(project, [job], failures)
+    print(f"{name}: {done}, see {_near(project.root / 'executed' / f'{name}.ipynb')}")
     return 0
 
 
@@ -162,10 +168,10 @@ def do_build(args: argparse.Namespace) -> int:
     project = runner.Project.find()
     if args.why:
         for name in project.names():
-            for reason in runner.why(runner.job(project, name, args.profile)) or ["up to date"]:
+            for reason in runner.why(runner.job(project, name)) or ["up to date"]:
                 print(f"{name}: {reason}")
         return 0
-    print(f"The book is built. Open {book.build(project, args.profile)}")
+    print(f"The book is built. Open {book.build(project)}")
     return 0
 
 

@@ -70,7 +70,7 @@ def write(project: Path) -> None:
     claims = everything()
     ledger.to_csv(project / "book" / "_static" / "ledger.csv")
     store.write(project / "book" / "_static" / "ledger.json", as_json(claims))
-    store.write(project / "executed" / "ledger.html", markup(claims, chapters(project / "executed")))
+    store.renew(project / "executed" / "ledger.html", markup(claims, chapters(project / "executed")))
 
 
 def everything() -> list[Claim]:
