@@ -35,7 +35,8 @@ def page(notebook: NotebookNode) -> NotebookNode:
         if len(shown) > 1:
             raise FairFLError(f"Cell In [{cell.execution_count}] shows several figures: use a cell for each.")
         figure = {"name": shown[0]["name"], "caption": shown[0]["caption"]}
-        cell.metadata["mystnb"] = nbformat.from_dict({"figure": figure, "image": {"alt": shown[0]["alt"]}})
+        image = {"alt": shown[0]["alt"], **({"classes": "photograph"} if shown[0].get("photograph") else {})}
+        cell.metadata["mystnb"] = nbformat.from_dict({"figure": figure, "image": image})
     return notebook
 
 
