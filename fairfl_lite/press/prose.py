@@ -87,7 +87,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Remark:
     """Words of a sentence that nothing holds, or that lack a link."""
 
     section: str
@@ -612,13 +612,13 @@ def open_numbers(
     ]
 
 
-def unheld(page: Sequence[Section], name: str, stated: Mapping[str, float]) -> list[Finding]:
+def unheld(page: Sequence[Section], name: str, stated: Mapping[str, float]) -> list[Remark]:
     """The numbers in the sentences of a page that nothing holds.
 
     name : of the page, "fairfed/2_tables". stated : phrases whose number is worked out elsewhere, with its value.
     """
     return [
-        Finding(section.title, number.text, sentence.text.strip())
+        Remark(section.title, number.text, sentence.text.strip())
         for section in page
         for sentence in section.sentences
         for number in open_numbers(sentence, section, page, name, stated)
@@ -643,10 +643,10 @@ _PAGE = re.compile(
 )
 
 
-def unlinked(page: Sequence[Section]) -> list[Finding]:
+def unlinked(page: Sequence[Section]) -> list[Remark]:
     """Words that name another page ("the next notebook", "the data pages") and are no link."""
     return [
-        Finding(section.title, match.group(), sentence.text.strip())
+        Remark(section.title, match.group(), sentence.text.strip())
         for section in page
         for sentence in section.sentences
         for match in _PAGE.finditer(sentence.unlinked)
