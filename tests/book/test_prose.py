@@ -48,7 +48,14 @@ OPEN = {
 """Page: numbers that nothing holds, names of pages without a link."""
 
 
+def papers_of_the_opening() -> int:
+    """The rows of the table on the front page, a paper each."""
+    cells = nbformat.read(ROOT / "notebooks" / "intro.ipynb", 4).cells
+    return len(re.findall(r"^\| .*\{cite\}", "\n".join(cell.source for cell in cells), re.M))
+
+
 STATED = {
+    "intro": {"Five papers": papers_of_the_opening},
     "book/how_to_read": {"0.2 % of the largest value of a curve": lambda: 100 * outputs.SERIES},
 }
 """Numbers on pages without cells: the phrase, and what works its number out."""
