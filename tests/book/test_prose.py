@@ -35,14 +35,15 @@ OPEN = {
     "fairfed/3_single_group": (30, 0),
     "fairfed/4_case_studies": (18, 0),
     "ledger/how_it_judges": (9, 0),
+    "primer/federated_averaging": (20, 0),
     "rankff/1_ranks": (34, 6),
     "rankff/2_measure": (11, 4),
     "rankff/3_heterogeneity": (33, 4),
     "rankff/4_discrete": (36, 6),
     "rankff/5_continuous": (13, 5),
     "rankff/6_sensitivity": (18, 1),
-    "book/how_to_read": (3, 0),
-    "book/ledger": (2, 0),
+    "book/how_to_read": (4, 0),
+    "book/ledger": (3, 0),
     "book/teaching": (0, 1),
 }
 """Page: numbers that nothing holds, names of pages without a link."""
