@@ -151,7 +151,7 @@ class PaperCard:
 
     @cached_property
     def _spreads(self) -> Mapping[Any, str]:
-        cells = (e for e in self.entries.values() if e.kind == "level" and e.spec.get("sd"))
+        cells = (e for e in self.entries.values() if e.keys and e.kind == "level" and e.spec.get("sd"))
         return {_where(e.spec["select"]): e.spec["sd"] for e in cells if "select" in e.spec}
 
     def printed_sd(self, select: Mapping[str, Any]) -> str | None:

@@ -79,7 +79,7 @@ def equivalence(ours: Estimate, printed: float, half: float, margin: float, spre
     if verdict == "cannot tell":
         undecided = lambda n: same(difference, half, margin, spread.of(n).reach()) == verdict  # noqa: E731
         detail = wanted(lambda n: not undecided(n), ours.seeds, IF_AS_OURS if spread.borrowed else NOT_DECIDABLE)
-        if abs(difference) - half > spread.reach():
+        if abs(difference) - half > spread.reach(0.975):
             detail = f"surely {'higher' if difference > 0 else 'lower'}, by more than the margin or not; {detail}"
     return replace(
         measured(ours),
