@@ -21,7 +21,8 @@ to the best other row is the difference of the absolute values, |mean| by |mean|
 the two cells; where they have none, our two standard deviations stand for q1 and q2: that a paper's own runs were paired is
 nowhere said. The margin is half of |d|, so that no effect at all cannot pass. Then as *level*, with half
 a unit of each cell for h. Since d is itself noisy and sets its own margin, *agrees* errs more often than 5% (up to about 14%)
-where the true effect is half as large again as the printed one, and less often where it is smaller. In *differs* the words say whether our effect is of the other sign, smaller or larger.
+where the true effect is half as large again as the printed one, and less often where it is smaller. In *differs* the words
+say whether our effect is of the other sign, smaller or larger.
 """
 TIE = """
 Two cells of a column that are printed equal: as *effect*, with the margin of the metric. It is counted apart, because that
