@@ -62,6 +62,9 @@ def test_a_small_book_has_numbered_figures_and_rebuilds_only_what_changed(make_p
     assert re.search(r'caption-number">Fig. 1 ', page)
     assert "# Parameters" not in page
     assert page.count('type="search"') <= 1, "one search box"
+    sections = (site / "_static" / "sections.js").read_text()
+    assert '["executed/a/one.html#one", "One", "One", ' in sections, "what search finds"
+    assert "sections.js" not in page, "only the search page loads it"
     before = (project.root / "executed" / "a" / "one.ipynb").stat().st_mtime_ns
     book.build(project)
     assert (project.root / "executed" / "a" / "one.ipynb").stat().st_mtime_ns == before
@@ -87,9 +90,8 @@ def test_a_notebook_that_was_removed_has_no_page(make_project):
     assert not any(path.exists() for path in old)
 
 
-def test_the_book_itself():
+def test_the_book_itself(site):
     project = runner.Project(ROOT, ROOT / "fairfl_lite")
-    site = book.build(project).parent
     check_offline(site)
     for name in project.names():
         assert runner.why(runner.job(project, name)) == [], name
