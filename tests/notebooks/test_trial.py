@@ -148,7 +148,7 @@ book.build(runner.Project(Path(sys.argv[1]), Path(sys.argv[1]) / "little"))
 
 def test_a_killed_builder_does_not_hide_a_warning(make_project):
     """The builder remembers the pages it has read, and would say nothing of them the second time."""
-    bad = nbformat.v4.new_markdown_cell("# One\n\nSee {numref}`nowhere`.")
+    bad = nbformat.v4.new_markdown_cell("# One\n\nSee {nowhere}`it`.")  # told when the page is read
     project = make_project({"a/one": notebook(bad, "print(1)")})
     memory = site.memory(project) / "environment.pickle"
     with subprocess.Popen([sys.executable, "-c", BUILD, str(project.root)], stderr=subprocess.DEVNULL) as process:
