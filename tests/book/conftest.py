@@ -16,5 +16,5 @@ def site() -> Path:
     # Two builders in one folder would read each other's half-written pages.
     state = ROOT / ".fairfl"
     state.mkdir(exist_ok=True)
-    with FileLock(state / "book.lock"):
+    with FileLock(state / "tests.lock"):
         return book.build(runner.Project(ROOT, ROOT / "fairfl_lite")).parent
