@@ -27,7 +27,7 @@ ONE = (
     "print('x is', x)\nprint(n)",
     SHOW,
 )
-TWO = (nbformat.v4.new_markdown_cell("# Two\n\nSee {numref}`fig-a`."), "print('two')")
+TWO = (nbformat.v4.new_markdown_cell("# Two\n\nSee {numref}`fig-a` and [the line](#fig-a)."), "print('two')")
 
 
 @pytest.fixture(scope="module")
