@@ -18,14 +18,6 @@ from small import ROOT, code, notebook
 from fairfl_lite.press import outputs, prose
 
 OPEN = {
-    "data/acsincome": (1, 0),
-    "data/adult": (3, 0),
-    "data/cifar10": (5, 0),
-    "data/compas": (2, 0),
-    "data/dutch": (2, 0),
-    "data/law_school": (2, 0),
-    "data/mnist": (12, 0),
-    "data/tiles": (1, 0),
     "fair-fate/1_idea": (15, 1),
     "fair-fate/2_tables": (63, 0),
     "fair-fate/3_stability": (29, 0),
@@ -35,7 +27,6 @@ OPEN = {
     "fairfed/3_single_group": (30, 0),
     "fairfed/4_case_studies": (18, 0),
     "ledger/how_it_judges": (9, 0),
-    "primer/federated_averaging": (20, 0),
     "rankff/1_ranks": (34, 6),
     "rankff/2_measure": (11, 4),
     "rankff/3_heterogeneity": (33, 4),
