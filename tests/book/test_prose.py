@@ -35,7 +35,6 @@ OPEN = {
     "fairfed/3_single_group": (30, 0),
     "fairfed/4_case_studies": (18, 0),
     "ledger/how_it_judges": (9, 0),
-    "rankff/3_heterogeneity": (33, 4),
     "rankff/4_discrete": (36, 6),
     "rankff/5_continuous": (13, 5),
     "rankff/6_sensitivity": (18, 1),

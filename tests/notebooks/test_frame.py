@@ -33,7 +33,6 @@ NOT_YET = {
     "fairfed/3_single_group",
     "fairfed/4_case_studies",
     "ledger/how_it_judges",
-    "rankff/3_heterogeneity",
     "rankff/4_discrete",
     "rankff/5_continuous",
     "rankff/6_sensitivity",
