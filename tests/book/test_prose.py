@@ -30,8 +30,6 @@ OPEN = {
     "fair-fate/2_tables": (63, 0),
     "fair-fate/3_stability": (29, 0),
     "fair-fate/4_selection": (35, 1),
-    "fairfed/1_idea": (18, 4),
-    "fairfed/2_tables": (42, 0),
     "fairfed/3_single_group": (30, 0),
     "fairfed/4_case_studies": (18, 0),
     "ledger/how_it_judges": (9, 0),
