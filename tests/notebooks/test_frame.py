@@ -28,8 +28,6 @@ NOT_YET = {
     "fair-fate/2_tables",
     "fair-fate/3_stability",
     "fair-fate/4_selection",
-    "fairfed/1_idea",
-    "fairfed/2_tables",
     "fairfed/3_single_group",
     "fairfed/4_case_studies",
     "rankff/1_ranks",
