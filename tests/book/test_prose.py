@@ -28,8 +28,6 @@ OPEN = {
     "data/tiles": (1, 0),
     "fair-fate/1_idea": (15, 1),
     "fair-fate/2_tables": (63, 0),
-    "fair-fate/3_stability": (29, 0),
-    "fair-fate/4_selection": (35, 1),
     "fairfed/1_idea": (18, 4),
     "fairfed/2_tables": (42, 0),
     "fairfed/3_single_group": (30, 0),

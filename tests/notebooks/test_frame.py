@@ -26,8 +26,6 @@ NO_CHAPTERS = ("data/", "intro")
 NOT_YET = {
     "fair-fate/1_idea",
     "fair-fate/2_tables",
-    "fair-fate/3_stability",
-    "fair-fate/4_selection",
     "fairfed/1_idea",
     "fairfed/2_tables",
     "fairfed/3_single_group",
