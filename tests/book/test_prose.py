@@ -20,8 +20,6 @@ from fairfl_lite.press import outputs, prose
 OPEN = {
     "fair-fate/1_idea": (15, 1),
     "fair-fate/2_tables": (63, 0),
-    "fair-fate/3_stability": (29, 0),
-    "fair-fate/4_selection": (35, 1),
     "fairfed/1_idea": (18, 4),
     "fairfed/2_tables": (42, 0),
     "ledger/how_it_judges": (9, 0),
