@@ -26,8 +26,6 @@ OPEN = {
     "data/law_school": (2, 0),
     "data/mnist": (12, 0),
     "data/tiles": (1, 0),
-    "fair-fate/1_idea": (15, 1),
-    "fair-fate/2_tables": (63, 0),
     "fair-fate/3_stability": (29, 0),
     "fair-fate/4_selection": (35, 1),
     "fairfed/1_idea": (18, 4),
