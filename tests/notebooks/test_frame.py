@@ -24,8 +24,6 @@ NO_CHAPTERS = ("data/", "intro")
 """Data cards, and the front page, which has no header and no exercises."""
 
 NOT_YET = {
-    "fair-fate/1_idea",
-    "fair-fate/2_tables",
     "fair-fate/3_stability",
     "fair-fate/4_selection",
     "fairfed/3_single_group",
