@@ -12,7 +12,7 @@ from little import RUNS, by_scipy, card, exact, forecasts, judge, judged, runs, 
 from fairfl_lite.ledger.claims import Claim
 from fairfl_lite.ledger.numbers import Spread, estimate, fall
 from fairfl_lite.ledger.rules import improvement
-from fairfl_lite.ledger.rules.effect import Difference
+from fairfl_lite.ledger.rules.effect import Gap
 from fairfl_lite.ledger.rules.effect import found as compare
 
 
@@ -145,8 +145,8 @@ def test_an_unprinted_spread_is_that_of_runs_which_are_not_paired(n: int, k: int
     for a, b in zip(ours, theirs[:, 0] - theirs[:, 1], strict=True):
         gains = estimate(a[:, 0] - a[:, 1] - b)  # the printed difference is taken away: what is left is judged as a tie
         alone = hypot(a[:, 0].std(ddof=1), a[:, 1].std(ddof=1))
-        said.append(compare(gains, alone, Difference(0.0, 0.0, None), k, margin))
-        pairs.append(compare(gains, gains.sd, Difference(0.0, 0.0, None), k, margin))
+        said.append(compare(gains, alone, Gap(0.0, 0.0, None), k, margin))
+        pairs.append(compare(gains, gains.sd, Gap(0.0, 0.0, None), k, margin))
     for verdict in ("agrees", "differs"):
         assert 0.02 < np.mean([f.verdict == verdict for f in said]) < 0.065
         if together >= 0.9:  # by the spread of our pairs it would err far more often

@@ -31,7 +31,7 @@ nothing differs is easier to agree with than a difference.
 
 
 @dataclass(frozen=True)
-class Difference:
+class Gap:
     """What is printed of an effect: its size d, half a unit of both cells, and the spread, None where none is printed."""
 
     d: float
@@ -39,10 +39,10 @@ class Difference:
     sd: float | None
 
 
-def printed(one: Entry, other: Entry, absolute: bool = False) -> Difference:
+def printed(one: Entry, other: Entry, absolute: bool = False) -> Gap:
     a, b = (papers.number(cell.printed) for cell in (one, other))
     sds = [float(papers.number(cell.spec["sd"])) for cell in (one, other) if cell.spec.get("sd")]
-    return Difference(
+    return Gap(
         float(abs(a) - abs(b) if absolute else a - b),
         sum(half_unit(cell.printed) for cell in (one, other)),
         math.hypot(*sds) if len(sds) == 2 else None,
@@ -63,7 +63,7 @@ def against(ours: Estimate, d: float, half: float, spread: Spread) -> Finding:
     return equivalence(ours, d, half, abs(d) / 2, spread, f", {how}")
 
 
-def found(ours: Estimate, unpaired: float, said: Difference, k: int, margin: float) -> Finding:
+def found(ours: Estimate, unpaired: float, said: Gap, k: int, margin: float) -> Finding:
     """The verdict on our difference by what is printed of it; `margin` for cells that are printed equal."""
     theirs = unpaired if said.sd is None else said.sd
     spread = Spread(ours.sd, ours.seeds, k, theirs, borrowed=said.sd is None)
@@ -75,7 +75,7 @@ def judge(case: Case) -> Finding:
     absolute = case.spec.get("absolute", False)
     ours, unpaired = measured(one, other, absolute)
 
-    def by(said: Difference) -> Finding:
+    def by(said: Gap) -> Finding:
         return found(ours, unpaired, said, case.card.printed_seeds, one.margin)
 
     here = by(printed(one.entry, other.entry, absolute))
@@ -85,7 +85,7 @@ def judge(case: Case) -> Finding:
     return replace(here, stand_in=any(others) if others else None)
 
 
-def instead(case: Case) -> Iterator[tuple[str, Difference]]:
+def instead(case: Case) -> Iterator[tuple[str, Gap]]:
     """The printed effects of the other rows of the column, on the same baseline; those that are nothing are left out."""
     cell, baseline = (case.card.entries[id] for id in case.spec["cells"])
     for id in case.card.columns.get(cell.id, ()):
