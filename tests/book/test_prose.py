@@ -18,14 +18,7 @@ from small import ROOT, code, notebook
 from fairfl_lite.press import outputs, prose
 
 OPEN = {
-    "fair-fate/1_idea": (15, 1),
-    "fair-fate/2_tables": (63, 0),
-    "fairfed/1_idea": (18, 4),
-    "fairfed/2_tables": (42, 0),
     "ledger/how_it_judges": (9, 0),
-    "rankff/1_ranks": (34, 6),
-    "rankff/2_measure": (11, 4),
-    "rankff/3_heterogeneity": (33, 4),
     "book/how_to_read": (4, 0),
     "book/ledger": (3, 0),
     "book/teaching": (0, 1),
