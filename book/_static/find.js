@@ -9,7 +9,8 @@ document.addEventListener("DOMContentLoaded", () => {
   };
 
   function score([, page, title, text], query, patterns) {
-    let points = title.toLowerCase() === query ? 100 : title.toLowerCase().includes(query) ? 20 : 0;
+    const name = title.toLowerCase();
+    let points = name === query ? 100 : name.startsWith(query) ? 50 : name.includes(query) ? 20 : 0;
     for (const one of patterns) {
       const [inTitle, inPage] = [title, page].map((words) => words.search(one) >= 0);
       const inText = (text.match(one) ?? []).length;

@@ -95,6 +95,27 @@ def test_every_page_of_the_book(browser, site):
     assert not found, "\n".join([f"{len(found)} faults; pictures of the pages are in {screens.relative_to(ROOT)}.", *found])
 
 
+MEASURED = """(() => {
+  const article = document.querySelector("article.bd-article"), height = article.getBoundingClientRect().height;
+  const cells = [...article.querySelectorAll(".cell_input")].filter((cell) => !cell.closest("details:not([open])"));
+  return [height, cells.reduce((sum, cell) => sum + cell.getBoundingClientRect().height, 0) / height];
+})()"""
+SCREENS, CODE = 20, 1 / 6
+
+
+def test_no_chapter_is_longer_than_its_frame_or_a_wall_of_code(browser, site):
+    browser.size(1440)
+    found = {}
+    for page in sorted(site.glob("executed/*/*.html")):
+        if page.parent.name != "data":
+            browser.open(page.resolve().as_uri())
+            found[page.relative_to(site / "executed").as_posix()] = browser.run(MEASURED)
+    assert len(found) > 20
+    long = {name: f"{height / chromium.HEIGHT:.1f} screens, {code:.0%} visible code" for name, (height, code) in found.items()
+            if height > SCREENS * chromium.HEIGHT or code > CODE}  # fmt: skip
+    assert not long, f"Split these chapters, or fold their code: {long}"
+
+
 @pytest.fixture(params=["file", "http"])
 def address(request, site) -> Iterator[str]:
     """The book opened as a file, and from a server."""

@@ -18,7 +18,7 @@ from small import ROOT, code, notebook
 from fairfl_lite.press import outputs, prose
 
 OPEN = {
-    "ledger/how_it_judges": (9, 0),
+    "ledger/how_it_judges": (5, 0),
     "book/how_to_read": (4, 0),
     "book/ledger": (3, 0),
     "book/teaching": (0, 1),
