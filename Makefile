@@ -34,7 +34,8 @@ paper: $(STAMP) ## measure the results at the papers' own scale, into results/
 	@$(BIN)/fairfl paper
 
 lab: $(STAMP) ## open the notebooks in JupyterLab
-	@$(BIN)/jupyter lab --notebook-dir notebooks
+	@$(BIN)/jupyter lab --notebook-dir . --LabApp.default_url /lab/tree/notebooks \
+	  --LabApp.custom_css True --ServerApp.tornado_settings static_custom_path=$(CURDIR)/book/lab
 
 bench: $(STAMP) ## measure the speed of local training on this machine
 	@$(BIN)/fairfl bench

@@ -1,4 +1,4 @@
-"""The command line: `fairfl data|run|build|references|claims|bench|paper|replay|models`.
+"""The command line: `fairfl data|run|build|references|lessons|claims|bench|paper|replay|models`.
 
 Exit codes: 0 done, 1 something ran and failed, 2 the request itself could not be met.
 
@@ -72,11 +72,13 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--why", action="store_true", help="only say why it would be run")
 
     build = command("build", do_build, "run every notebook that is not up to date and build the book")
-    build.add_argument("--profile", default="quick", metavar="quick|paper")
     build.add_argument("--why", action="store_true", help="only say what would be run and why")
 
     references = command("references", do_references, "compare quick runs with the outputs in notebooks/")
     references.add_argument("--update", action="store_true", help="keep the outputs of the runs instead")
+
+    lessons = command("lessons", do_lessons, "make notebooks for students and instructors from those with exercises")
+    lessons.add_argument("--out", type=Path, metavar="FOLDER", help="where to put them; lessons/ if none is named")
 
     claims = command("claims", do_claims, "the ledger: printed and measured, with a verdict")
     claims.add_argument("id", nargs="?", metavar="ID")
@@ -146,10 +148,17 @@ def do_run(args: argparse.Namespace) -> int:
         return 0
     runner.fetch([name], project)
     job = runner.job(project, name, args.profile, overrides)
-    fresh = not runner.why(job)
-    book.settle(project, [job], runner.run([job]))
-    page = project.root / "executed" / f"{name}.ipynb"
-    print(f"{name}: {'was up to date' if fresh else 'done'}, see {_near(page)}")
+    done = "was up to date" if not runner.why(job) else "done"
+    failures = runner.run([job])
+    if job.changed and not failures:
+        from fairfl_lite.press import trial
+
+        print(f"{name}: {done}. The book is left as it is; open {_near(trial.make(job))}")
+        return 0
+    if job.changed:
+        raise BuildError(str(failures[0]))  # a trial with other values says nothing about the page
+    book.settle(project, [job], failures)
+    print(f"{name}: {done}, see {_near(project.root / 'executed' / f'{name}.ipynb')}")
     return 0
 
 
@@ -159,10 +168,10 @@ def do_build(args: argparse.Namespace) -> int:
     project = runner.Project.find()
     if args.why:
         for name in project.names():
-            for reason in runner.why(runner.job(project, name, args.profile)) or ["up to date"]:
+            for reason in runner.why(runner.job(project, name)) or ["up to date"]:
                 print(f"{name}: {reason}")
         return 0
-    print(f"The book is built. Open {book.build(project, args.profile)}")
+    print(f"The book is built. Open {book.build(project)}")
     return 0
 
 
@@ -178,6 +187,16 @@ def do_references(args: argparse.Namespace) -> int:
     found = book.differences(project, jobs)
     print("\n".join(found) or "All runs agree with the outputs kept in notebooks/.")
     return int(bool(found))
+
+
+def do_lessons(args: argparse.Namespace) -> int:
+    from fairfl_lite.press import lessons, runner
+
+    project = runner.Project.find()
+    folder = args.out or project.root / "lessons"
+    made = lessons.make(project, folder)
+    print(f"{len(made)} notebooks each in {_near(folder / 'student')} and {_near(folder / 'instructor')}")
+    return 0
 
 
 def do_claims(args: argparse.Namespace) -> int:

@@ -66,6 +66,12 @@ def write(target: Path, content: bytes | str) -> None:
         out.write(content.encode() if isinstance(content, str) else content)
 
 
+def renew(target: Path, content: str) -> None:
+    """Replace a file unless it holds this already: a builder that goes by times then leaves alone what is made of it."""
+    if not target.is_file() or target.read_bytes() != content.encode():
+        write(target, content)
+
+
 def write_json(target: Path, content: Any) -> None:
     """Replace a JSON file in one step: sorted keys, numpy values as plain ones."""
     write(target, json.dumps(content, indent=1, sort_keys=True, default=plain) + "\n")

@@ -3,8 +3,11 @@
 SLOW = (
     "book/",
     "notebooks/test_gates.py",
+    "notebooks/test_lessons.py::test_a_student_gets_questions_and_an_instructor_answers",
+    "notebooks/test_lessons.py::test_an_exercise_tells_right_wrong_and_not_tried_apart",
     "notebooks/test_references.py",
     "notebooks/test_runner.py",
+    "notebooks/test_trial.py",
     "test_cli.py::test_a_failure_ends_with_1_and_a_traceback",
     "test_cli.py::test_references_are_kept_and_then_compared",
     "test_cli.py::test_run_why_and_run_again",

@@ -80,8 +80,10 @@ def test_run_why_and_run_again(project, capsys):
     assert "it was not run before" in capsys.readouterr().out
     assert not (project.state / "runs").exists()
     assert cli.main(["run", "a/one", "-p", "x=0.75"]) == 0
-    page = (project.root / "executed" / "a" / "one.ipynb").read_text()
-    assert "x is 0.75" in page
+    (page,) = (project.root / "_build" / "trials" / "a").glob("one-quick-*.html")
+    assert capsys.readouterr().out.endswith(f"open {page}\n")
+    assert "x is 0.75" in page.read_text()
+    assert not (project.root / "executed").exists()
     assert cli.main(["run", "a/one", "-p", "x=0.75"]) == 0
     assert "was up to date" in capsys.readouterr().out
     assert cli.main(["run", "a/one", "-p", "x=0.75", "--why"]) == 0

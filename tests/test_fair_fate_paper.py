@@ -173,28 +173,15 @@ def test_stored_results_agree_with_each_other():
     chosen = results.load("fair-fate/chosen")
     rebuilt = fair_fate.chosen_rows(grid, chosen).set_index(keys)["value"].sort_index()
     pd.testing.assert_series_equal(table, rebuilt, rtol=1e-8)
-    again = fair_fate.choose_settings(grid)  # in large files numbers have five digits, so that two settings can tie
     where = [*fair_fate.KEYS, "selection"]
-    same = again.set_index(where).fillna(-1).sort_index() == chosen.set_index(where).fillna(-1).sort_index()
-    assert same.all(axis=1).mean() > 0.99
+    again = fair_fate.choose_settings(grid)
+    assert (again.set_index(where).fillna(-1).sort_index() == chosen.set_index(where).fillna(-1).sort_index()).all(axis=None)
     assert len(grid) == 10 * sum(len(fair_fate.settings(cell["method"])) for cell in fair_fate.ROWS)
     for dataset in fair_fate.DATASETS:
         rounds = results.load(f"fair-fate/rounds-{dataset}").query("round == 100")
         last = table.xs(("test", "last", "acc"), level=("selection", "read", "metric"))
         found = rounds.assign(acc=fair_fate.values(rounds, "acc")).set_index([*fair_fate.KEYS, "seed"])["acc"]
-        stored = last.loc[found.index]
-        if dataset == "law-school":
-            # Its features are not scaled, so that a run hangs on the last bit of a sum: on another kind of processor it goes
-            # another way, and its grid was measured on another than its rounds. The runs of a row are alike as a sample.
-            rows = list(fair_fate.KEYS)
-            apart = (found - stored).groupby(rows).mean().abs()
-            spread = np.sqrt((found.groupby(rows).var() + stored.groupby(rows).var()) / 10)
-            assert (apart <= 4 * spread + 1e-5).all() and (apart <= 2 * spread + 1e-5).mean() > 0.9
-        elif dataset == "dutch":  # likewise another processor, on which one run of 330 has another prediction
-            apart = (found - stored).abs()
-            assert (apart > 1e-5).sum() <= 1 and apart.max() < 1e-4
-        else:
-            np.testing.assert_allclose(found, stored, atol=1e-5)  # large files keep five digits
+        np.testing.assert_allclose(found, last.loc[found.index], atol=1e-5)  # large files keep five digits
 
 
 def test_stability_by_hand():

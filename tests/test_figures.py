@@ -109,6 +109,69 @@ def test_show_refuses(shown, words, says):
 
 def test_no_two_colours_of_the_palette_are_close():
     """No two colours are nearer than 60 in RGB."""
-    rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in figures.COLOURS], dtype=float)
+    colours = (*figures.COLOURS, *figures.MORE_COLOURS)
+    rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in colours], dtype=float)
     distances = np.linalg.norm(rgb[:, None] - rgb[None], axis=-1) + 1e3 * np.eye(len(rgb))
     assert distances.min() > 60
+
+
+COMPARED = {
+    "fairfed": "fedavg local global fairfed",
+    "fair-fate": "fedavg fedmom feddemon lr gr fedval fair-fate",
+    "rankff": "fedavg corefed rankff",
+    "effl": "fedavg q-ffl afl ditto fcfl fedmgda effl",
+    "e2fl": "fedavg q-ffl afl ditto ifca e2fl",
+    "groups": "women men",
+}
+
+
+@pytest.mark.parametrize("names", COMPARED.values(), ids=COMPARED)
+def test_what_is_compared_has_colours_and_markers_of_its_own(names):
+    names = names.split()
+    assert len({figures.colour(name) for name in names}) == len(names)
+    assert len({figures.marker(name) for name in names}) == len(names)
+
+
+def test_a_papers_own_method_shares_its_colour_with_no_other_method():
+    own = ("fedavg", "fairfed", "fair-fate", "rankff", "effl", "e2fl")
+    for name in own:
+        assert [other for other in figures.LOOKS if figures.colour(other) == figures.colour(name)] == [name]
+
+
+def test_a_name_is_known_in_every_spelling_and_with_its_variants():
+    for name in ("FAIR-FATE", "fair_fate", "fair-fate-eo", "Fair-Fate"):
+        assert figures.line(name) == {"color": figures.colour("fair-fate"), "marker": "^", "label": "FAIR-FATE"}
+    assert figures.colour("fairfed-eta0.2") == figures.colour("FairFed")
+    assert figures.label("lr") == "local reweighing"
+    assert figures.colour("women") == figures.colour("a=0")
+
+
+def test_an_unknown_name_is_one_sentence():
+    with pytest.raises(FairFLError, match="no method or group 'fedavgg': did you mean 'fedavg'"):
+        figures.colour("fedavgg")
+
+
+def test_intervals_are_drawn_in_the_order_of_the_rows():
+    fig, ax = plt.subplots()
+    figures.intervals(ax, [("Adult", 0.1, 0.2, 0.15, 0.25), ("COMPAS", None, 0.3, 0.2, 0.4)], of="fairfed")
+    lines = [line.strip() for line in figures.digest(fig).splitlines()]
+    plt.close(fig)
+    assert "y ticks: Adult | COMPAS" in lines
+    assert "line ours, with its 95% interval, x of 2: 0.2000, 0.3000" in lines
+    assert "line ours, with its 95% interval, y of 2: 1.000, 0.000" in lines
+    assert "line printed, x of 1: 0.1000" in lines
+    assert any(line.startswith("segments -, x of 4: 0.1500, 0.2500") for line in lines)
+
+
+def test_a_heat_map_has_its_numbers_as_data_and_as_text():
+    fig, ax = plt.subplots()
+    figures.heatmap(ax, np.array([[0.1, -0.2]]), middle=0)
+    lines = [line.strip() for line in figures.digest(fig).splitlines()]
+    plt.close(fig)
+    assert any(line.startswith("heatmap ") and line.endswith(": 0.1000, -0.2000") for line in lines)
+    assert "text: '-0.20'" in lines
+
+
+def test_a_photograph_says_so(shown):
+    figures.show(draw(), **WORDS, photograph=True)
+    assert shown[0][1]["metadata"]["fairfl"]["photograph"] is True

@@ -42,7 +42,6 @@ def imported_by(*command: str) -> set[str]:
         "run fairfed/2_tables -p seeds=99",
         "run fairfed/2_tables -p seeds",
         "run fairfed/2_tables --profile papre",
-        "build --profile papre",
         "claims fairfed.nothing",
         "claims --paper fairfde",
         f"claims {CLAIM} --paper rankff",

@@ -229,9 +229,13 @@
       const copier = el("button", { type: "button", "aria-label": `Copy the command ${command}`, click: () => copy(command, copier, say) }, "copy");
       add(again ? "Measure it again" : "Print it: there is nothing to run again", el("code", {}, command), " ", copier);
       if (claim.source) add("Source", claim.source);
-      if (claim.power !== null) add("Power", `${claim.power.toFixed(2)}: how likely these runs would have shown a real difference of one margin`);
+      if (claim.power !== null) {
+        const right = claim.against === null ? "the claim was right, by one margin" : "the paper was right";
+        const wrong = claim.against === null ? "" : `; ${claim.against.toFixed(2)}: to say "differs" if it was two margins off`;
+        add("Power", `${claim.power.toFixed(2)}: how likely these runs were to show it if ${right}${wrong}`);
+      }
       if (claim.stand_in !== null) {
-        add(claim.kind === "effect" ? "Would no effect at all have passed?" : "Would the baseline's printed number have passed?",
+        add(claim.kind === "effect" ? "Would the printed effect of another row have passed?" : "Would the baseline's printed number have passed?",
           claim.stand_in ? "yes, so this number alone says little about the method" : "no");
       }
       if (claim.validation) add("With settings chosen on validation data", claim.validation);

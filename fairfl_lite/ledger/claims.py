@@ -20,7 +20,7 @@ class Claim:
 
     whose : "paper" where the paper says it, "ours" where this book asks. printed : as it stands there. measured, low, high,
     seeds : ours, over that many independent runs, with the settings selected as we read the paper; for orderings and
-    trends the gain, positive as claimed. margin, verdict, detail, power, stand_in : see `rules.base.Finding`.
+    trends the gain, positive as claimed. margin, verdict, detail, power, against, stand_in : see `rules.base.Finding`.
     measured_validation, verdict_validation : the same when settings are selected on validation data. says : the entry in
     words. quote : a few of the paper's own, where the reading matters. source : where the measured number is read. Numbers
     that do not exist are nan, `seeds` then 0.
@@ -41,6 +41,7 @@ class Claim:
     verdict: str = "not yet measured"
     detail: str = ""
     power: float = NAN
+    against: float = NAN
     stand_in: bool | None = None
     measured_validation: float = NAN
     verdict_validation: str = ""

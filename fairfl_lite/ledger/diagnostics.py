@@ -11,6 +11,7 @@ import pandas as pd
 from fairfl_lite import papers, streams
 from fairfl_lite.ledger.judge import card as card_of
 from fairfl_lite.ledger.numbers import Spread, estimate
+from fairfl_lite.ledger.rules import effect
 from fairfl_lite.ledger.rules.base import same
 from fairfl_lite.ledger.rules.level import printed_spread
 from fairfl_lite.ledger.series import Case, Missing, Results
@@ -48,15 +49,48 @@ def tables(paper: str, files: Results | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index("table") if rows else pd.DataFrame()
 
 
+def effects(paper: str, files: Results | None = None) -> pd.DataFrame:
+    """Of each table, how often *agrees* is said of its effects as printed, and by the printed effects of other rows.
+
+    One row per table. effects : those that can be judged; what a method adds to the best other row is left out, and so are cells
+    that are printed equal. agree : of them, as printed. pairs, permuted : an effect judged by that of another row of its
+    column; how many pairs there are, and how many agree. stand_in : of the effects that agree, those for which that of some
+    other row would have done as well.
+    """
+    card, files = card_of(paper), files or Results()
+    rows = []
+    for grid in card.grids.values():
+        own, pairs, stand_in = [], [], []
+        for line in grid.ids:
+            for entry in (card.entries[f"{id}.effect"] for id in line if f"{id}.effect" in card.entries):
+                if entry.rule != "effect":
+                    continue
+                case = Case(card, entry, files, card.selection)
+                one, other = (case.about(card.entries[id]) for id in entry.spec["cells"])
+                try:
+                    ours = effect.measured(one, other)
+                except Missing:
+                    continue
+                said = [effect.printed(one.entry, other.entry), *(said for _, said in effect.instead(case))]
+                found = [effect.found(*ours, s, card.printed_seeds, one.margin).verdict == "agrees" for s in said]
+                own.append(found[0])
+                pairs += found[1:]
+                stand_in.append(found[0] and any(found[1:]))
+        if own:
+            rows.append({"table": grid.where, "effects": len(own), "agree": sum(own), "pairs": len(pairs),
+                         "permuted": sum(pairs), "stand_in": sum(stand_in)})  # fmt: skip
+    return pd.DataFrame(rows).set_index("table") if rows else pd.DataFrame()
+
+
 def cells(card: PaperCard, grid: Grid) -> list[Entry]:
     """The levels of a table that can be judged."""
     entries = (card.entries[id] for line in grid.ids for id in line)
     return [e for e in entries if e.kind == "level" and e.printed != "?" and "not_testable" not in e.spec]
 
 
-def once_reproduced(difference: float, half: float, sd: float, n: int, k: int, theirs: float | None) -> bool:
+def once_reproduced(difference: float, half: float, spread: Spread) -> bool:
     """The rule of the first edition: a difference smaller than our noise, or than 0.01. The noisier, the easier to pass."""
-    return abs(difference) <= np.nanmax([0.01, Spread(sd, n, k, theirs).reach(0.975)]) + half
+    return bool(abs(difference) <= np.nanmax([0.01, spread.reach(0.975)]) + half)
 
 
 def swaps(card: PaperCard, grid: Grid, files: Results) -> Iterator[tuple[str, str, float, bool, bool, bool]]:
@@ -80,8 +114,8 @@ def swaps(card: PaperCard, grid: Grid, files: Results) -> Iterator[tuple[str, st
                 half = float(papers.unit(other.printed)) / 2
                 difference = ours.mean - float(papers.number(other.printed))
                 agrees = same(difference, half, case.margin, spread.reach()) == "agrees"
-                once = once_reproduced(difference, half, ours.sd, ours.seeds, spread.k, spread.theirs)
-                yield entry.id, other.id, apart, agrees, other.id == entry.spec.get("baseline"), bool(once)
+                once = once_reproduced(difference, half, spread)
+                yield entry.id, other.id, apart, agrees, other.id == entry.spec.get("baseline"), once
 
 
 def whole(card: PaperCard, grid: Grid, files: Results, draws: int = 2000) -> dict[str, float]:

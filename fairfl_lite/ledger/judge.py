@@ -35,6 +35,8 @@ class Judge:
     def claim(self, entry: Entry) -> Claim:
         spec = entry.spec
         found, notes = Finding(), [spec.get("not_testable", ""), spec.get("note", "")]
+        if "margin_reason" in spec:
+            notes.append(f"the margin is {spec['margin_reason']}")
         try:
             if _measurable(entry):
                 found = self.find(entry, self.card.selection)
@@ -46,7 +48,7 @@ class Judge:
             elif "not_testable" not in spec:
                 notes.append(f"{missing}: run `{self.card.command.format(results=missing.file or file_of(entry))}`")
         if "not_testable" in spec:
-            found = replace(found, verdict="not testable", detail="", power=NAN, stand_in=None)
+            found = replace(found, verdict="not testable", detail="", power=NAN, against=NAN, stand_in=None)
         measured, verdict = self.validation(entry)
         return Claim(
             id=entry.id,

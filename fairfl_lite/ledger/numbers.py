@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import chdtri, nctdtr, stdtrit
+from scipy.special import chdtri, nctdtr, stdtr, stdtrit
 
 NAN = float("nan")
 MOST = 100_000
 """More runs than this would not be asked for."""
+FEWEST = 5
+"""Fewer runs that are all equal show no spread, and do not show that there is none."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,10 @@ class Estimate:
         return self.sd / math.sqrt(self.seeds)
 
     def half_width(self, level: float = 0.975) -> float:
-        """t times the standard error; nan with one run."""
-        return quantile(level, self.seeds - 1) * self.error if self.seeds > 1 else NAN
+        """t times the standard error; nan with one run, and with a few that are all equal."""
+        if self.seeds < 2 or (self.seeds < FEWEST and not self.sd):
+            return NAN
+        return quantile(level, self.seeds - 1) * self.error
 
     def sd_bound(self, upper: float) -> float:
         """sd sqrt((n - 1) / q), q exceeded by chi-square with n - 1 degrees of freedom with probability `upper`."""
@@ -45,9 +49,10 @@ class Estimate:
 
 
 def estimate(values: Iterable[float]) -> Estimate:
-    """Mean and spread of one value per run."""
+    """Mean and spread of one value per run; values that are equal but for rounding errors have none."""
     v = np.asarray(list(values), dtype=float)
-    return Estimate(float(v.mean()), float(v.std(ddof=1)) if len(v) > 1 else NAN, len(v))
+    sd = float(v.std(ddof=1)) if len(v) > 1 else NAN
+    return Estimate(float(v.mean()), 0.0 if sd <= 1e-12 * max(1.0, float(np.abs(v).max())) else sd, len(v))
 
 
 def fall(start: Sequence[float], end: Sequence[float]) -> Estimate:
@@ -77,22 +82,23 @@ def quantile(level: float, freedom: float) -> float:
 class Spread:
     """Of the difference between our mean over `n` runs and a printed mean of `k`, with standard deviations sd and `theirs`.
 
-    SE^2 = sd^2 / n + theirs^2 / k. Where the paper prints no spread, `theirs` is None: it is taken to be ours, and the
-    degrees of freedom are n - 1; else they are Welch's.
+    SE^2 = sd^2 / n + theirs^2 / k. The degrees of freedom are Welch's, and n - 1 where `theirs` is `borrowed` from our runs
+    because the paper prints no spread.
     """
 
     sd: float
     n: int
     k: int
-    theirs: float | None = None
+    theirs: float
+    borrowed: bool = False
 
     @property
     def error(self) -> float:
-        return math.sqrt(self.sd**2 / self.n + (self.sd if self.theirs is None else self.theirs) ** 2 / self.k)
+        return math.sqrt(self.sd**2 / self.n + self.theirs**2 / self.k)
 
     @property
     def freedom(self) -> float:
-        if self.theirs is None:
+        if self.borrowed:
             return self.n - 1
         a, b = self.sd**2 / self.n, self.theirs**2 / self.k
         if not a + b:
@@ -100,18 +106,18 @@ class Spread:
         return (a + b) ** 2 / (a**2 / (self.n - 1) + (b**2 / (self.k - 1) if self.k > 1 else math.inf if b else 0))
 
     def reach(self, level: float = 0.95) -> float:
-        """t times the standard error; nan with one run of ours."""
-        if self.n < 2:
+        """t times the standard error; nan where our runs cannot have one."""
+        if self.n < 2 or (self.n < FEWEST and not self.sd):
             return NAN
         return 0.0 if not self.error else quantile(level, self.freedom) * self.error
 
     def of(self, n: int) -> Spread:
         """The same with another number of our runs."""
-        return Spread(self.sd, n, self.k, self.theirs)
+        return replace(self, n=n)
 
     def power(self, size: float) -> float:
-        """How likely a two-sided test at 5% sees a real difference of that size."""
-        if self.n < 2 or size != size:
+        """How likely a two-sided test at 5% sees a real difference of that size; nan where there is no test."""
+        if self.reach() != self.reach() or size != size:
             return NAN
         if not self.error:
             return 1.0
@@ -119,6 +125,20 @@ class Spread:
         if shift > t + 6:  # seen for certain; the function has no answer far out
             return 1.0
         return float(1 - nctdtr(self.freedom, shift, t) + nctdtr(self.freedom, shift, -t))
+
+    def says_agrees(self, half: float, margin: float) -> float:
+        """How likely `inside` is true where the truth is the printed number: the power of *agrees*."""
+        room = margin * (1 + 1e-9) - half - self.reach()
+        if room != room or not self.error:
+            return NAN if room != room else float(room >= 0)
+        return max(0.0, 2 * float(stdtr(self.freedom, room / self.error)) - 1)
+
+    def says_differs(self, half: float, margin: float) -> float:
+        """How likely `outside` is true where the truth is two margins away: the power of *differs*."""
+        room = margin - half - self.reach()
+        if room != room or not self.error:
+            return NAN if room != room else float(room > 0)
+        return float(stdtr(self.freedom, room / self.error))
 
 
 def inside(difference: float, half: float, margin: float, reach: float) -> bool:

@@ -33,7 +33,7 @@ PLACES = {
     "claim": "Claim", "prop": "Proposition", "ex": "Example", "fn": "Footnote", "eq": "Equation",
 }  # fmt: skip
 """How the second word of an id begins, and what that means."""
-INSTEAD = {"level": "the baseline's number would agree too", "effect": "no effect at all would agree"}
+INSTEAD = {"level": "the baseline's number would agree too", "effect": "the effect of another row would agree too"}
 """What `stand_in` says of a claim, in words."""
 HEADINGS = ("claim", "printed", "ours", "runs", "margin", "verdict", "note")
 SUFFIXES = re.compile(r"\.(?:sd|effect|contribution)$")
@@ -70,7 +70,7 @@ def write(project: Path) -> None:
     claims = everything()
     ledger.to_csv(project / "book" / "_static" / "ledger.csv")
     store.write(project / "book" / "_static" / "ledger.json", as_json(claims))
-    store.write(project / "executed" / "ledger.html", markup(claims, chapters(project / "executed")))
+    store.renew(project / "executed" / "ledger.html", markup(claims, chapters(project / "executed")))
 
 
 def everything() -> list[Claim]:
@@ -229,7 +229,7 @@ def _columns(claims: Sequence[Claim], book: Mapping[str, Chapter]) -> Iterator[t
     yield "anchor", (page.anchor(c) if page else "" for c, page in zip(claims, pages, strict=True))
     yield "validation", (_validation(c) for c in claims)
     yield "printed", map(_printed, claims)
-    for name in ("measured", "low", "high", "seeds", "margin", "power", "stand_in"):
+    for name in ("measured", "low", "high", "seeds", "margin", "power", "against", "stand_in"):
         yield name, (_number(getattr(c, name)) for c in claims)
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ FOLDER = Path(__file__).parent
 RULES = {
     "level": "level",
     "effect": "effect",
+    "tie": "tie",
     "spread": "spread",
     "ordering": "ordering",
     "trend": "trend",
@@ -53,6 +54,7 @@ _TABLE_FIELDS = {
     "baseline",
     "override",
     "own",
+    "not_best",
     "whose",
     "marks",
     "beside",
@@ -136,9 +138,30 @@ class PaperCard:
     grids: Mapping[str, Grid]
     entries: Mapping[str, Entry]
 
+    @cached_property
+    def columns(self) -> Mapping[str, Sequence[str]]:
+        """Of each legible level of a table, the ids of those in its column, itself among them: the same but for the method."""
+        found: dict[Any, list[str]] = {}
+        for entry in self.entries.values():
+            if entry.keys and entry.kind == "level" and entry.printed != "?":
+                table = entry.id.removeprefix(f"{self.paper}.").partition(".")[0]
+                same = frozenset((k, v) for k, v in entry.keys.items() if k != "method")
+                found.setdefault((table, same), []).append(entry.id)
+        return {id: ids for ids in found.values() for id in ids}
+
+    @cached_property
+    def _spreads(self) -> Mapping[Any, str]:
+        cells = (e for e in self.entries.values() if e.keys and e.kind == "level" and e.spec.get("sd"))
+        return {_where(e.spec["select"]): e.spec["sd"] for e in cells if "select" in e.spec}
+
+    def printed_sd(self, select: Mapping[str, Any]) -> str | None:
+        """The printed standard deviation of the cell with just these selectors; None where no cell has one."""
+        return self._spreads.get(_where(select))
+
     def printed(self, pattern: str) -> list[Entry]:
         """The table cells, standard deviations and effects aside, whose id (without the paper's name) fits a shell pattern."""
-        return self._fitting(pattern, "cell", (e for e in self.entries.values() if e.keys and e.kind not in ("spread", "effect")))
+        cells = (e for e in self.entries.values() if e.keys and e.kind not in ("spread", "effect", "tie"))
+        return self._fitting(pattern, "cell", cells)
 
     def matching(self, pattern: str) -> list[Entry]:
         """The entries of any kind whose id (without the paper's name) fits a shell pattern, in the card's order."""
@@ -150,6 +173,10 @@ class PaperCard:
         if not found:
             raise FairFLError(f"The card {self.paper}.yml has no {what} {pattern}: correct the formula that names it.")
         return found
+
+
+def _where(select: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    return frozenset((k, str(v)) for k, v in select.items() if k != "selection")
 
 
 def number(printed: str) -> Fraction:
@@ -368,11 +395,12 @@ def _effects(raw: Mapping[str, Any], table: Mapping[str, Any], cells: Sequence[E
         return []
     ((key, plain),) = table["baseline"].items()
     own, made = table.get("own", ()), []
+    excluded = {*own, *table.get("not_best", ())}
     values = {entry.keys.get(key) for entry in cells}
-    for name in (plain, *own):
+    for name in (plain, *excluded):
         if name not in values:
             raise FairFLError(
-                f"The table {cells[0].where} has no {key} {name}, which its baseline or own names: correct the card."
+                f"The table {cells[0].where} has no {key} {name}, which its baseline, own or not_best names: correct the card."
             )
     judged = {e.id: e for e in cells if e.kind == "level" and e.printed != "?" and "not_testable" not in e.spec}
 
@@ -385,7 +413,7 @@ def _effects(raw: Mapping[str, Any], table: Mapping[str, Any], cells: Sequence[E
             made.append(_effect(raw, entry, baseline, key, "effect"))
         if entry.keys[key] in own:
             sense = raw["metrics"][entry.keys["metric"]]
-            others = [e for e in judged.values() if column(e) == column(entry) and e.keys[key] not in own]
+            others = [e for e in judged.values() if column(e) == column(entry) and e.keys[key] not in excluded]
             best = max(others, key=lambda e: _goodness(e.printed, sense))
             if best != baseline:
                 made.append(_effect(raw, entry, best, key, "contribution"))
@@ -400,14 +428,20 @@ def _goodness(printed: str, sense: str) -> Fraction:
 def _effect(raw: Mapping[str, Any], entry: Entry, other: Entry, key: str, what: str) -> Entry:
     decimals = max(len(e.printed.partition(".")[2]) for e in (entry, other))
     label = raw["labels"].get(other.keys[key], other.keys[key])
-    spec = {"cells": [entry.id, other.id], **{k: entry.spec[k] for k in ("note",) if k in entry.spec}}
+    spec: dict[str, Any] = {"cells": [entry.id, other.id], **{k: entry.spec[k] for k in ("note",) if k in entry.spec}}
+    a, b = number(entry.printed), number(other.printed)
+    less = f"less {label}"
+    if what == "contribution" and raw["metrics"][entry.keys["metric"]] == "closer":
+        spec["absolute"], a, b = True, abs(a), abs(b)
+        less = f"absolute values, less that of {label}"
+    kind = "effect" if a != b else "tie"
     return replace(
         entry,
         id=f"{entry.id}.{what}",
-        kind="effect",
-        rule="effect",
-        printed=f"{float(number(entry.printed) - number(other.printed)):+.{decimals}f}",
-        says=f"{entry.says}, less {label}",
+        kind=kind,
+        rule=kind,
+        printed=f"{float(a - b):+.{decimals}f}",
+        says=f"{entry.says}, {less}",
         spec=spec,
     )
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairfl_lite import store
 from fairfl_lite.errors import BuildError, FairFLError
-from fairfl_lite.press import outputs, runner
-from fairfl_lite.press.parameters import QUICK
+from fairfl_lite.press import outputs, runner, site
 from fairfl_lite.press.runner import Failure, Job, Project
 
 if TYPE_CHECKING:
@@ -39,20 +35,20 @@ def page(notebook: NotebookNode) -> NotebookNode:
         if len(shown) > 1:
             raise FairFLError(f"Cell In [{cell.execution_count}] shows several figures: use a cell for each.")
         figure = {"name": shown[0]["name"], "caption": shown[0]["caption"]}
-        cell.metadata["mystnb"] = nbformat.from_dict({"figure": figure, "image": {"alt": shown[0]["alt"]}})
+        image = {"alt": shown[0]["alt"], **({"classes": "photograph"} if shown[0].get("photograph") else {})}
+        cell.metadata["mystnb"] = nbformat.from_dict({"figure": figure, "image": image})
     return notebook
 
 
 def publish(job: Job) -> Path:
-    """Put the page of a finished run into executed/, which the table of contents names."""
+    """Put the page of a finished run into executed/, which the table of contents names: default values only."""
+    assert not job.changed, f"{job.name}: a run with {dict(job.changed)} has a page of its own"
     path = job.project.root / "executed" / f"{job.name}.ipynb"
     try:
         made = page(runner.executed(job))
     except FairFLError as error:
         raise FairFLError(f"{job.name}: {error}") from None
-    # An unchanged page is left alone, so that the builder need not read it again.
-    if not path.is_file() or path.read_text() != outputs.dumps(made):
-        outputs.write(made, path)
+    store.renew(path, outputs.dumps(made))
     return path
 
 
@@ -65,14 +61,10 @@ def withdraw(project: Project, name: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def execute(project: Project, names: Sequence[str], profile: str = QUICK) -> list[Job]:
+def execute(project: Project, names: Sequence[str]) -> list[Job]:
     """Run what is not finished of the named notebooks and make their pages; BuildError if any fails."""
-    for name in names:
-        runner.job(project, name, profile)  # refuse what is ill-typed before anything is fetched or run
-    runner.fetch(names, project)
-    jobs = [runner.job(project, name, profile) for name in names]
-    failures = runner.run(jobs)
-    settle(project, jobs, failures)
+    jobs = _jobs(project, names)
+    settle(project, jobs, runner.run(jobs))
     return jobs
 
 
@@ -81,37 +73,30 @@ def settle(project: Project, jobs: Sequence[Job], failures: Sequence[Failure]) -
     failed = {failure.name for failure in failures}
     for one in jobs:
         if one.name in failed:
-            if not one.overridden:  # a trial with other values says nothing about the page
-                withdraw(project, one.name)
+            withdraw(project, one.name)
         else:
             publish(one)
     if failures:
         raise BuildError("\n\n".join(str(failure) for failure in failures))
 
 
-def build(project: Project, profile: str = QUICK) -> Path:
+def build(project: Project) -> Path:
     """Run every notebook, make the pages, build the book with warnings as errors; gives the page to open."""
     names = project.names()
     for stale in _pages(project):
         if stale not in names:
             withdraw(project, stale)
-    jobs = execute(project, names, profile)
+    jobs = _jobs(project, names)
+    if not any(runner.why(one) for one in jobs) and site.current(project):
+        return site.index(project)
+    settle(project, jobs, runner.run(jobs))
     _refuse_repeated_labels(jobs)
     if (project.root / "book" / "ledger.md").is_file():
         from fairfl_lite.ledger import page as ledger_page
 
         ledger_page.write(project.root)  # after the chapters, whose tables its rows lead to
-    built = project.root / "_build"
-    command = [_script("jupyter-book"), "build", str(project.root), "-W", "-n", "--keep-going"]
-    # Sphinx reads its own variables; a user's options must not reach the book.
-    env = {key: value for key, value in os.environ.items() if not key.startswith("SPHINX")}
-    done = subprocess.run(command, capture_output=True, text=True, env=env)
-    if done.returncode:
-        # The builder remembers the pages it has read and would not warn about them again.
-        for folder in (built / ".doctrees", built / "html"):
-            shutil.rmtree(folder, ignore_errors=True)
-        raise BuildError(f"The book was not built:\n{_complaints(done.stdout + done.stderr)}")
-    return built / "html" / "index.html"
+    site.build(project)
+    return site.index(project)
 
 
 def differences(project: Project, jobs: Sequence[Job]) -> list[str]:
@@ -126,6 +111,12 @@ def differences(project: Project, jobs: Sequence[Job]) -> list[str]:
 def update(project: Project, jobs: Sequence[Job]) -> list[str]:
     """Store the outputs of the finished quick runs as references; names the notebooks that changed."""
     return [one.name for one in jobs if outputs.keep(runner.executed(one), project.source(one.name))]
+
+
+def _jobs(project: Project, names: Sequence[str]) -> list[Job]:
+    """The runs of these notebooks with their own values; what is ill-typed is refused before anything is fetched."""
+    jobs = [runner.job(project, name) for name in names]
+    return [runner.job(project, name) for name in names] if runner.fetch(names, project) else jobs
 
 
 def _is_picture(output: NotebookNode) -> bool:
@@ -152,18 +143,3 @@ def _labels(notebook: NotebookNode) -> Iterator[str]:
             shown: dict[str, Any] = output.get("metadata", {}).get("fairfl", {})
             if shown:
                 yield shown["name"]
-
-
-def _script(name: str) -> str:
-    """A program installed beside this Python, whatever the path says."""
-    beside = Path(sys.executable).parent / name
-    return str(beside) if beside.is_file() else name
-
-
-def _complaints(log: str) -> str:
-    """The lines of a build log that say what is wrong, or its end when none does."""
-    from papermill.exceptions import strip_color
-
-    log = strip_color(log)
-    lines = [line for line in log.splitlines() if any(word in line for word in ("WARNING", "ERROR", "rror:"))]
-    return "\n".join(lines or log.splitlines()[-30:])

@@ -176,7 +176,7 @@ def draw_groups(counts: np.ndarray, groups: tuple[str, str], favourable: str) ->
     fig, axes = plt.subplots(1, 2, figsize=(7, 2.2), sharey=True)
     panels = ((sizes, "rows", "{:,.0f}"), (100 * counts[:, 1] / sizes, f"{favourable} (%)", "{:.1f}"))
     for ax, (values, label, form) in zip(axes, panels, strict=True):
-        bars = ax.barh(groups, values, color=[figures.COLOURS[1], figures.COLOURS[0]], height=0.6)
+        bars = ax.barh(groups, values, color=[figures.colour("a=0"), figures.colour("a=1")], height=0.6)
         ax.bar_label(bars, [form.format(value) for value in values], padding=3)
         ax.set(xlabel=label, xlim=(0, 1.3 * max(values)))
         ax.grid(axis="y", visible=False)
@@ -191,7 +191,7 @@ def draw_clients(held: Mapping[str, pd.DataFrame], groups: tuple[str, str], labe
     for ax, (title, counts) in zip(axes[0], held.items(), strict=True):
         places, base = range(len(counts)), np.zeros(len(counts))
         for a, y in counts.columns:
-            shade = {"color": figures.COLOURS[1 - a], "alpha": 1.0 if y else 0.45}
+            shade = {"color": figures.colour(f"a={a}"), "alpha": 1.0 if y else 0.45}
             ax.bar(places, counts[a, y], bottom=base, label=f"{groups[a]}, {labels[y]}", **shade)
             base = base + counts[a, y].to_numpy()
         ax.set(title=title, xlabel="client")

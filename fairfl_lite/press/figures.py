@@ -1,5 +1,7 @@
 """One look for every figure, and `show`, the only way a figure is displayed.
 
+A method and a group keep colour and marker on every page: `ax.plot(x, y, **figures.line("fairfed"))`.
+
 `show` emits the picture together with its data as text, so that a changed curve is seen as a changed number.
 Importing this module sets the look.
 """
@@ -24,10 +26,47 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from PIL import Image
 
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.errors import FairFLError, choose
 
 # Okabe and Ito's palette, which the common kinds of colour blindness keep apart; yellow is left out on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MORE_COLOURS = ("#332288", "#882255", "#44AA99", "#999933", "#6A3D9A", "#777777")
+"""Tol's muted colours and a grey, for the many methods that papers compare with."""
+_BLUE, _RED, _GREEN, _PINK, _ORANGE, _SKY, _BLACK = COLOURS
+_INDIGO, _WINE, _TEAL, _OLIVE, _PURPLE, _GREY = MORE_COLOURS
+
+LOOKS = {
+    # The plain baseline is black; each of the five papers' methods has a colour that no other method has.
+    "fedavg": ("FedAvg", _BLACK, "o"),
+    "fairfed": ("FairFed", _BLUE, "s"),
+    "fair-fate": ("FAIR-FATE", _RED, "^"),
+    "rankff": ("RankFF", _GREEN, "D"),
+    "effl": ("EFFL", _PINK, "v"),
+    "e2fl": ("E2FL", _ORANGE, "P"),
+    # Baselines. No two that one paper compares share a colour.
+    "local": ("local reweighing", _SKY, "X"),
+    "global": ("global reweighing", _OLIVE, "*"),
+    "fedmom": ("FedMom", _INDIGO, "<"),
+    "feddemon": ("FedDemon", _PURPLE, ">"),
+    "fedval": ("FedVal", _TEAL, "h"),
+    "corefed": ("CoreFed", _WINE, "p"),
+    "q-ffl": ("q-FFL", _INDIGO, "d"),
+    "afl": ("AFL", _TEAL, "H"),
+    "ditto": ("Ditto", _SKY, "8"),
+    "fcfl": ("FCFL", _OLIVE, "X"),
+    "fedmgda": ("FedMGDA+", _WINE, "*"),
+    "ifca": ("IFCA", _PURPLE, "<"),
+    "printed": ("printed", _GREY, "|"),
+    # Groups: the one that has been disadvantaged (a = 0) is wine, the other teal, whatever the attribute.
+    "a=0": ("a = 0", _WINE, "o"),
+    "a=1": ("a = 1", _TEAL, "s"),
+    "women": ("women", _WINE, "o"),
+    "men": ("men", _TEAL, "s"),
+    "black": ("Black", _WINE, "o"),
+    "white": ("white", _TEAL, "s"),
+}
+"""Of each method and group its name in a legend, its colour and its marker."""
+_OTHER_NAMES = {"lr": "local", "gr": "global", "qffl": "q-ffl", "fedmgda+": "fedmgda", "female": "women", "male": "men"}
 DPI = 144
 POINTS = 60
 
@@ -61,12 +100,78 @@ STYLE: dict[str, Any] = {
 plt.style.use(STYLE)
 
 
-def show(fig: Figure, *, name: str, caption: str, alt: str) -> None:
+def known(name: str) -> str:
+    """The name in LOOKS that `name` means, in any spelling: FAIR-FATE, fair_fate and the variant fair-fate-eo are fair-fate."""
+    plain = name.lower().replace("_", "-").replace(" ", "")
+    plain = _OTHER_NAMES.get(plain, plain)
+    parts = plain.split("-")
+    stems = ("-".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((stem for stem in stems if stem in LOOKS), None) or choose(plain, LOOKS, "method or group")
+
+
+def colour(name: str) -> str:
+    """The colour that a method or a group has everywhere."""
+    return LOOKS[known(name)][1]
+
+
+def marker(name: str) -> str:
+    """The marker that a method or a group has everywhere."""
+    return LOOKS[known(name)][2]
+
+
+def label(name: str) -> str:
+    """How a method or a group is called in a legend."""
+    return LOOKS[known(name)][0]
+
+
+def line(name: str) -> dict[str, str]:
+    """All three, for `ax.plot(x, y, **line(name))`."""
+    return {"color": colour(name), "marker": marker(name), "label": label(name)}
+
+
+def intervals(ax: Axes, rows: Iterable[tuple[str, float | None, float, float, float]], *, of: str) -> None:
+    """A printed number and ours with its interval, a row each, the first at the top.
+
+    Rows are (label, printed, ours, low, high); `of` is the method whose colour and marker ours has. A number that is not
+    printed is None.
+    """
+    rows = list(rows)
+    at = np.arange(len(rows))[::-1]
+    labels, printed, ours, low, high = zip(*rows, strict=True)
+    ax.hlines(at, low, high, color=colour(of), linewidth=2.5, alpha=0.6)
+    ax.plot(ours, at, marker(of), color=colour(of), label="ours, with its 95% interval")
+    given = [(value, y) for value, y in zip(printed, at, strict=True) if value is not None]
+    if given:
+        ax.plot(
+            *zip(*given, strict=True),
+            linestyle="none",
+            marker="|",
+            markersize=14,
+            markeredgewidth=2,
+            color=_BLACK,
+            label="printed",
+        )
+    ax.set_yticks(at, labels)
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    ax.grid(axis="y", visible=False)
+
+
+def heatmap(ax: Axes, table: Any, *, middle: float | None = None, digits: int = 2, **more: Any) -> None:
+    """A table as colours with its numbers in them; around `middle`, when given, blue is below and red above."""
+    import seaborn as sns
+
+    colours = {"cmap": "cividis"} if middle is None else {"cmap": "RdBu_r", "center": middle}
+    sns.heatmap(table, ax=ax, annot=True, fmt=f".{digits}f", linewidths=0.5, **colours, **more)
+    ax.grid(False)
+    ax.tick_params(length=0)
+
+
+def show(fig: Figure, *, name: str, caption: str, alt: str, photograph: bool = False) -> None:
     """Display `fig` with its data and close it.
 
     `name` is the label pages refer to ({numref}`name`): small letters, digits and hyphens, unique in the
     book. `caption` says what to see; `alt` says what is drawn, for readers who cannot see it. One figure
-    per cell.
+    per cell. The dark theme turns the light of a figure over, unless it is a `photograph`.
     """
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise FairFLError(f"Name a figure in small letters, digits and hyphens, unlike {name!r}.")
@@ -76,7 +181,8 @@ def show(fig: Figure, *, name: str, caption: str, alt: str) -> None:
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", metadata={"Software": None})
     data = {"image/png": base64.b64encode(_smaller(buffer)).decode(), "text/plain": digest(fig)}
-    display(data, raw=True, metadata={"fairfl": {"name": name, "caption": caption, "alt": alt}})
+    words: dict[str, Any] = {"name": name, "caption": caption, "alt": alt, **({"photograph": True} if photograph else {})}
+    display(data, raw=True, metadata={"fairfl": words})
     plt.close(fig)
 
 

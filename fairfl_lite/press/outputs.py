@@ -35,6 +35,7 @@ RELATIVE = 1e-4
 SERIES = 2e-3
 PICTURE = 2.0
 IGNORED = "nbval-ignore-output"
+FOLDED = "hide-input"
 
 _NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])")
 _STYLER_ID = re.compile(r"\bT_([0-9a-f]{5,32})(?![0-9a-f])")
@@ -94,7 +95,10 @@ def dumps(notebook: NotebookNode) -> str:
 
 
 def clean(notebook: NotebookNode) -> NotebookNode:
-    """A copy without anything that differs between two equal runs: times, random ids, split streams."""
+    """A copy without anything that differs between two equal runs: times, random ids, split streams.
+
+    What the book folds is folded in JupyterLab too.
+    """
     import nbformat
 
     notebook = deepcopy(notebook)
@@ -112,6 +116,7 @@ def clean(notebook: NotebookNode) -> NotebookNode:
             cell.metadata.pop(noise, None)
         if not cell.metadata.get("tags", ["kept"]):
             del cell.metadata["tags"]
+        _fold(cell)
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell["id"] = "injected-parameters"
         if cell.cell_type != "code":
@@ -121,6 +126,16 @@ def clean(notebook: NotebookNode) -> NotebookNode:
             cell.execution_count = count
         cell.outputs = list(_steady(cell.outputs, cell["id"], cell.execution_count))
     return notebook
+
+
+def _fold(cell: NotebookNode) -> None:
+    """Mark a cell as folded for JupyterLab if, and only if, its tags fold it in the book."""
+    import nbformat
+
+    marks = {**cell.metadata.pop("jupyter", {}), "source_hidden": FOLDED in cell.metadata.get("tags", [])}
+    kept = {name: value for name, value in marks.items() if value}
+    if kept:
+        cell.metadata["jupyter"] = nbformat.from_dict(kept)
 
 
 def without_outputs(notebook: NotebookNode) -> NotebookNode:

@@ -76,8 +76,9 @@ class Project:
 
 @dataclass(frozen=True)
 class Job:
-    """One notebook with its parameters: `values` are all of them, `changed` those that differ from its own.
+    """One notebook with its parameters: `values` are all of them, `defaults` its own, `changed` those that differ.
 
+    `overridden` are the values that are not those of the profile: the slot is named by both.
     `cells` counts the code cells, with the one papermill injects when something is changed.
     """
 
@@ -85,6 +86,7 @@ class Job:
     name: str
     profile: str
     values: Mapping[str, Any]
+    defaults: Mapping[str, Any]
     changed: Mapping[str, Any]
     overridden: Mapping[str, Any]
     parts: Mapping[str, Mapping[str, str]]
@@ -135,6 +137,7 @@ def job(project: Project, name: str, profile: str = parameters.QUICK, overrides:
     notebook = outputs.source(project.source(name))
     try:
         values = parameters.resolve(notebook, profile, overrides)
+        usual = parameters.resolve(notebook, profile)
     except FairFLError as error:
         raise FairFLError(f"{name}: {error}") from None
     defaults = {known.name: known.default for known in parameters.declared(notebook).values()}
@@ -146,8 +149,9 @@ def job(project: Project, name: str, profile: str = parameters.QUICK, overrides:
         name=name,
         profile=profile,
         values=values,
+        defaults=defaults,
         changed=changed,
-        overridden={known: values[known] for known in overrides or {}},
+        overridden={known: value for known, value in values.items() if value != usual[known]},
         parts={
             "source": {"cells": _sha(json.dumps(_sources(notebook)))},
             "parameters": {known: json.dumps(value) for known, value in values.items()},
@@ -198,17 +202,18 @@ def executed(job: Job) -> NotebookNode:
     return outputs.read(job.executed)
 
 
-def fetch(names: Iterable[str], project: Project) -> None:
-    """Get the data the notebooks need; what is optional is left as it is."""
+def fetch(names: Iterable[str], project: Project) -> list[str]:
+    """Get the data the notebooks need; what is optional is left as it is. Gives what was not here before."""
     from fairfl_lite import data
 
     needed: dict[str, None] = {}
     for name in names:
         about = outputs.source(project.source(name))["metadata"].get("fairfl", {})
         needed |= dict.fromkeys(about.get("data", []))
-    for name in needed:
-        if not data.available(name):
-            data.fetch(name)
+    missing = [name for name in needed if not data.available(name)]
+    for name in missing:
+        data.fetch(name)
+    return missing
 
 
 def environment(project: Project, parallel: bool) -> dict[str, str]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
@@ -39,6 +43,48 @@ def check_offline(site: Path) -> None:
     assert any(scripts), "maths is rendered by a script that is in the book"
 
 
+class Links(HTMLParser):
+    """The places of a page that a link can lead to, its links, and the links that the ledger's script makes of its data."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.places, self.links, self.data = {"", "top"}, [], False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.places |= {given[name] for name in ("id", "name") if given.get(name)}
+        self.links += [given["href"]] if tag in ("a", "area") and given.get("href") else []
+        self.data = tag == "script" and given.get("id") == "ledger-data"
+
+    def handle_data(self, data):
+        if self.data:
+            known = json.loads(data)
+            columns = [[known["words"][name][number] for number in known["rows"][name]] for name in ("href", "anchor")]
+            self.links += {f"{href}#{anchor}" for href, anchor in zip(*columns, strict=True) if href} | {known["judging"]}
+            self.data = False
+
+
+def links_to_nowhere(site: Path) -> list[str]:
+    """Links within the book, in text, raw HTML, outputs and the ledger, whose file or place on the page is not there."""
+
+    @cache
+    def page(path: Path) -> Links:
+        return Links(path.read_text())
+
+    found = []
+    for path in pages(site):
+        for link in page(path).links:
+            target = urlsplit(link)
+            if target.scheme or target.netloc:
+                continue
+            file = (path.parent / unquote(target.path)).resolve() if target.path else path
+            there = file.is_file() and (file.suffix != ".html" or unquote(target.fragment) in page(file).places)
+            if not there:
+                found.append(f"{path.relative_to(site)}: {link}")
+    return found
+
+
 TITLE = nbformat.v4.new_markdown_cell("# One\n\n$$a^2 + b^2 = c^2$$\n\nSee {numref}`fig-a` and {cite}`fairfed`.")
 SHOW = (
     "import matplotlib.pyplot as plt\nfrom fairfl_lite.press import figures\nfig, ax = plt.subplots()\n"
@@ -62,10 +108,39 @@ def test_a_small_book_has_numbered_figures_and_rebuilds_only_what_changed(make_p
     assert re.search(r'caption-number">Fig. 1 ', page)
     assert "# Parameters" not in page
     assert page.count('type="search"') <= 1, "one search box"
+    sections = (site / "_static" / "sections.js").read_text()
+    assert '["executed/a/one.html#one", "One", "One", ' in sections, "what search finds"
+    assert "sections.js" not in page, "only the search page loads it"
     before = (project.root / "executed" / "a" / "one.ipynb").stat().st_mtime_ns
     book.build(project)
     assert (project.root / "executed" / "a" / "one.ipynb").stat().st_mtime_ns == before
     assert runner.why(runner.job(project, "a/one")) == []
+
+
+def test_a_link_to_nowhere_is_found(make_project):
+    """The builder warns of links in Markdown, and lets raw HTML and outputs pass."""
+    raw = "# One\n\n<a href='../../intro.html'>no such page</a>, <a href='#nothing'>no such place</a>, <a href='#one'>here</a>."
+    links = '<a href="two.html">gone</a> <a href="../../book/intro.html#little-book">there</a>'
+    shown = f"from IPython.display import HTML\nHTML({links!r})"
+    project = make_project({"a/one": notebook(nbformat.v4.new_markdown_cell(raw), shown)})
+    site = book.build(project).parent
+    assert links_to_nowhere(site) == [f"executed/a/one.html: {link}" for link in ("../../intro.html", "#nothing", "two.html")]
+
+    data = {
+        "words": {"href": ["one.html", ""], "anchor": ["one", "cell-x", ""]},
+        "rows": {"href": [0, 0, 1], "anchor": [0, 1, 2]},
+    }
+    script = f'<script type="application/json" id="ledger-data">{json.dumps(data | {"judging": "judge.html"})}</script>'
+    (site / "executed" / "a" / "ledger.html").write_text(script)
+    assert sorted(links_to_nowhere(site))[:2] == [f"executed/a/ledger.html: {link}" for link in ("judge.html", "one.html#cell-x")]
+
+
+def test_links_in_markdown_to_nowhere_stop_the_build(make_project):
+    links = "[gone](two.md) [gone](../../book/three.md) [gone](#four) {doc}`gone <five>`"
+    project = small_book(make_project, nbformat.v4.new_markdown_cell(f"# One\n\n{links} {{numref}}`fig-a`"))
+    with pytest.raises(book.BuildError) as refused:
+        book.build(project)
+    assert all(target in str(refused.value) for target in ("two.md", "three.md", "four", "five"))
 
 
 def test_a_warning_stops_the_build_every_time(make_project):
@@ -87,10 +162,10 @@ def test_a_notebook_that_was_removed_has_no_page(make_project):
     assert not any(path.exists() for path in old)
 
 
-def test_the_book_itself():
+def test_the_book_itself(site):
     project = runner.Project(ROOT, ROOT / "fairfl_lite")
-    site = book.build(project).parent
     check_offline(site)
+    assert links_to_nowhere(site) == []
     for name in project.names():
         assert runner.why(runner.job(project, name)) == [], name
         page = (site / "executed" / f"{name}.html").read_text()

@@ -99,7 +99,7 @@ def pair(rule: str, gains: Iterable[float], metric: str = "up", kind: str = "ord
 
 def forecast(detail: str) -> int | None:
     """The number of runs that would decide, of a detail that names one."""
-    found = re.fullmatch(r"about ([\d,]+) runs would decide", detail)
+    found = re.search(r"(?:^|; )about ([\d,]+) runs would decide$", detail)
     return int(found[1].replace(",", "")) if found else None
 
 
@@ -119,12 +119,14 @@ def forecasts(said: Callable[..., Claim], cases: Iterable[tuple[Any, ...]], most
     return tried
 
 
-def by_scipy(m: float, s: float, n: int, p: float, q: float | None, k: int, h: float, margin: float) -> str:
+def by_scipy(
+    m: float, s: float, n: int, p: float, q: float | None, k: int, h: float, margin: float, borrowed: bool = False
+) -> str:
     """The verdict by one-sided t-tests against the printed number, moved by the margin and half a unit."""
 
     def chance(mean: float, alternative: str) -> float:
-        if q is None:  # ours stands for theirs: n - 1 degrees of freedom
-            t = (m - mean) / (s * sqrt(1 / n + 1 / k))
+        if q is None or borrowed:  # of our runs, ours where q is not given: n - 1 degrees of freedom
+            t = (m - mean) / sqrt(s**2 / n + (s if q is None else q) ** 2 / k)
             return float(stats.t.cdf(t, n - 1) if alternative == "less" else stats.t.sf(t, n - 1))
         return float(stats.ttest_ind_from_stats(m, s, n, mean, q, k, equal_var=False, alternative=alternative).pvalue)
 

@@ -78,6 +78,7 @@ def test_effects_and_contributions_are_made_for_the_cells_they_should(paper: str
     """Counted anew from the layout of the tables: rows are methods, and a column is everything else."""
     card, source = papers.load(paper), raw(paper)
     wanted: dict[str, str] = {}
+    sizes: set[str] = set()
     for name, grid in card.grids.items():
         baseline = source["tables"][name].get("baseline", {}).get("method")
         own = source["tables"][name].get("own", [])
@@ -87,7 +88,7 @@ def test_effects_and_contributions_are_made_for_the_cells_they_should(paper: str
         for e in cells:
             columns.setdefault(tuple(v for k, v in e.keys.items() if k != "method"), {})[e.keys["method"]] = e
         for column in columns.values():
-            others = [m for m in column if m not in own]
+            others = [m for m in column if m not in (*own, *source["tables"][name].get("not_best", []))]
             for method, e in column.items():
                 against = {}
                 if method != baseline and baseline in column:
@@ -98,15 +99,21 @@ def test_effects_and_contributions_are_made_for_the_cells_they_should(paper: str
                     if best != baseline:
                         against["contribution"] = column[best]
                 for what, other in against.items():
-                    difference = Fraction(e.printed) - Fraction(other.printed)
+                    a, b = Fraction(e.printed), Fraction(other.printed)
+                    if what == "contribution" and source["metrics"][e.keys["metric"]] == "closer":
+                        a, b = abs(a), abs(b)  # what a method adds is less distance from zero, whatever the signs
+                        sizes.add(f"{e.id}.{what}")
+                    difference = a - b
                     wanted[f"{e.id}.{what}"] = (
                         f"{float(difference):+.{max(len(x.partition('.')[2]) for x in (e.printed, other.printed))}f}"
                     )
-    made = {e.id: e.printed for e in card.entries.values() if e.rule == "effect"}
+    made = {e.id: e.printed for e in card.entries.values() if "cells" in e.spec}
     assert made == wanted and len(made) > 40
+    assert {id for id in made if card.entries[id].spec.get("absolute")} == sizes
     for id in made:
         effect, cell = card.entries[id], card.entries[id.rpartition(".")[0]]
-        assert (effect.kind, effect.whose, effect.where) == ("effect", cell.whose, cell.where)
+        kind = "effect" if papers.number(effect.printed) else "tie"
+        assert (effect.kind, effect.rule, effect.whose, effect.where) == (kind, kind, cell.whose, cell.where)
         assert effect.spec["cells"][0] == cell.id
 
 
@@ -115,7 +122,8 @@ def test_the_effects_of_fairfed_s_table_3_by_hand() -> None:
     # FedAvg is best in every column (in accuracy it is as good as Local), so nothing is contributed beyond the effects.
     card = papers.load("fairfed")
     made = {e.id.removeprefix("fairfed.t3.acsincome."): e.printed for e in card.entries.values()
-            if e.id.startswith("fairfed.t3.") and e.rule == "effect"}  # fmt: skip
+            if e.id.startswith("fairfed.t3.") and e.rule in ("effect", "tie")}  # fmt: skip
+    assert card.entries["fairfed.t3.acsincome.acc.local.effect"].rule == "tie"  # alone
     assert made == {
         "acc.local.effect": "+0.000", "eod.local.effect": "-0.004", "spd.local.effect": "-0.004",
         "acc.fairfed-eta0.2.effect": "-0.007", "eod.fairfed-eta0.2.effect": "-0.012", "spd.fairfed-eta0.2.effect": "-0.008",
@@ -125,7 +133,9 @@ def test_the_effects_of_fairfed_s_table_3_by_hand() -> None:
 
 def test_how_many_effects_and_contributions_there_are_by_hand() -> None:
     made = Counter(
-        ".".join((e.id.split(".")[0], e.id.split(".")[1], e.id.rpartition(".")[2])) for e in entries() if e.rule == "effect"
+        ".".join((e.id.split(".")[0], e.id.split(".")[1], e.id.rpartition(".")[2]))
+        for e in entries()
+        if e.rule in ("effect", "tie")
     )
     # Table 1 of FairFed: three rows beside FedAvg in 30 columns; FairFed beside the better reweighing in 19, since FedAvg
     # is the best of the others in all ten columns of accuracy and in EOD, COMPAS, α = 5000.
@@ -139,6 +149,13 @@ def test_how_many_effects_and_contributions_there_are_by_hand() -> None:
     # MNIST, mid.
     assert (made["rankff.t1.effect"], made["rankff.t1.contribution"]) == (18, 0)
     assert (made["rankff.t2.effect"], made["rankff.t2.contribution"]) == (18, 5)
+    # FedDemon's cells are copies of each other, and the best of nothing
+    over = {
+        e.spec["cells"][1].rpartition(".")[2]
+        for e in entries()
+        if e.id.startswith("fair-fate") and e.id.endswith(".contribution")
+    }
+    assert "fedmom" in over and not over & {"feddemon", "fair-fate-sp", "fair-fate-eo", "fair-fate-eqo"}
 
 
 def broken(paper: str, change: Callable[[dict[str, Any]], None]) -> str:
@@ -213,7 +230,7 @@ MISTAKES: dict[str, tuple[str, Callable[[dict[str, Any]], Any], str]] = {
     "own": (
         "fairfed",
         lambda c: c["tables"]["t1"].update(own=["fairfd"]),
-        "has no method fairfd, which its baseline or own names",
+        "has no method fairfd, which its baseline, own or not_best names",
     ),
     "baseline": ("fairfed", lambda c: c["tables"]["t1"].update(baseline={"method": "fedav"}), "has no method fedav, which its"),
     "whose of a table": ("fairfed", lambda c: c["tables"]["t1"].update(whose="our"), "no whose of the table t1 'our'"),
@@ -221,6 +238,11 @@ MISTAKES: dict[str, tuple[str, Callable[[dict[str, Any]], Any], str]] = {
         "fairfed",
         lambda c: c["margins"].update(eod={"margin": 0.02}),
         "The margin of eod needs a number .* and a reason",
+    ),
+    "margin without a reason": (
+        "rankff",
+        lambda c: claim(c, rule="similar").pop("margin_reason"),
+        "has a margin of its own and no margin_reason: say in a few words why",
     ),
     "margin of nothing": ("fairfed", lambda c: c["margins"].update(edo={}), "no metric with a margin 'edo': did you mean 'eod'"),
     "one side": ("fairfed", lambda c: claim(c, "s8.fairfed-over-fedavg").pop("worse"), "not well formed|lacks what it needs"),

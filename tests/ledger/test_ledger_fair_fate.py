@@ -186,11 +186,11 @@ def as_printed(shift: Callable[[Entry], float] = lambda entry: 0.0) -> pd.DataFr
 
 
 def values(dataset: str = "adult", level: str = "0.5", metric: str = "sp", **methods: float | list[float]) -> pd.DataFrame:
-    """Three seeds for every baseline of a block and for FAIR-FATE, .1 for those that are not named."""
+    """Five seeds for every baseline of a block and for FAIR-FATE, .1 for those that are not named."""
     names = ["fedavg", "fedmom", "feddemon", "lr", "gr", f"fedval-{metric}", f"fair-fate-{metric}"]
     keys = {"dataset": dataset, "level": level, "metric": CODE[metric]}
     given = {name: methods.get(name.split("-")[0], 0.1) for name in names}
-    return runs(*(({**keys, "method": m}, v if isinstance(v, list) else [v] * 3) for m, v in given.items()))
+    return runs(*(({**keys, "method": m}, v if isinstance(v, list) else [v] * 5) for m, v in given.items()))
 
 
 def test_nothing_measured_says_what_to_run(save: Save) -> None:
@@ -226,9 +226,9 @@ def test_runs_like_the_print_are_judged_as_scipy_does_in_level_spread_and_effect
         if entry.rule == "effect":
             sds = [CARD.entries[i].spec.get("sd") for i in entry.spec["cells"]]
             d, s = c.measured, abs(float(sds[0] or 0.02) - float(sds[1] or 0.02))
-            theirs = None if None in sds else hypot(*map(float, sds))
-            if d and (s or theirs):
-                assert c.verdict == by_scipy(d, s, 10, d, theirs, 10, 0.01, abs(d) / 2), c.id
+            theirs = hypot(*(float(q or 0.02) for q in sds))  # our own are spread as printed, or by .02
+            if s or theirs:
+                assert c.verdict == by_scipy(d, s, 10, d, theirs, 10, 0.01, abs(d) / 2, borrowed=None in sds), c.id
     assert said["level", "agrees"] > 20 and said["effect", "agrees"] > 40
     assert not any(verdict in ("differs", "not testable") for _, verdict in said)  # the print does not differ from itself
     cell = found["fair-fate.t1.adult.eo.rnd.lr"]
@@ -273,9 +273,9 @@ def test_the_note_has_the_other_readings(save: Save) -> None:
 
 
 def test_the_gain_is_over_the_best_baseline_on_the_same_seeds(save: Save) -> None:
-    save(TABLE, values(fair=[0.5, 0.6, 0.7], lr=[0.4, 0.5, 0.6], gr=[0.8, 0.1, 0.1]))
+    save(TABLE, values(fair=[0.59, 0.6, 0.61, 0.6, 0.6], lr=[0.49, 0.5, 0.51, 0.5, 0.5], gr=[0.8, 0.1, 0.1, 0.1, 0.1]))
     c = ledger.claim("fair-fate.s5.4.surpasses.test.adult.sp.0.5")  # LR is best by its mean, GR by one seed only
-    assert (c.verdict, c.measured, c.seeds, c.printed) == ("confirmed", pytest.approx(0.1), 3, "+8%")
+    assert (c.verdict, c.measured, c.seeds, c.printed) == ("confirmed", pytest.approx(0.1), 5, "+8%")
     assert "the best of the others is (4) FedAvg+LR" in c.note
     measured = ledger.claim("fair-fate.t1.adult.sp.0.5.improvement.measured")  # .08 printed, .04 the margin
     assert (measured.verdict, measured.margin) == ("agrees", pytest.approx(0.04))
@@ -292,37 +292,37 @@ def test_a_missing_baseline_is_not_passed_over(save: Save) -> None:
 
 def test_shares_and_averages_count_the_named_orderings(save: Save) -> None:
     # nine blocks of Adult: FAIR-FATE wins surely in four, by the mean only in two, loses surely in three
-    gains = [[0.2, 0.2, 0.2]] * 4 + [[0.9, 0.2, 0.1]] * 2 + [[0.05, 0.05, 0.05]] * 3
+    gains = [[0.2] * 5] * 4 + [[0.9, 0.2, 0.1, 0.1, 0.1]] * 2 + [[0.05] * 5] * 3
     blocks = [(metric, level) for metric in ("sp", "eo", "eqo") for level in ("0.5", "1.0", "rnd")]
     made = pd.concat([values(level=lv, metric=m, fair=g) for (m, lv), g in zip(blocks, gains, strict=True)])
     save(TABLE, pd.concat([made, made.assign(selection="validation")]))
     c = ledger.claim("fair-fate.s5.4.share.validation.adult")
-    assert (c.measured, c.low, c.high, c.seeds) == (pytest.approx(6 / 9), pytest.approx(4 / 9), pytest.approx(6 / 9), 3)
+    assert (c.measured, c.low, c.high, c.seeds) == (pytest.approx(6 / 9), pytest.approx(4 / 9), pytest.approx(6 / 9), 5)
     assert (c.verdict, c.printed) == ("differs", "100%")
     assert c.note.endswith("6 of 9, 4 with the whole interval above 0, 3 with the whole below")
     average = ledger.claim("fair-fate.s5.4.average.test")
-    # per seed (4 * .1 + 2 * {.8, .1, 0} - 3 * .05) / 9
-    by_seed = [(0.25 + 2 * g) / 9 for g in (0.8, 0.1, 0.0)]
+    # per seed (4 * .1 + 2 * {.8, .1, 0, 0, 0} - 3 * .05) / 9
+    by_seed = [(0.25 + 2 * g) / 9 for g in (0.8, 0.1, 0.0, 0.0, 0.0)]
     assert average.measured == pytest.approx(np.mean(by_seed))
-    assert (average.high - average.measured) == pytest.approx(4.30265 * np.std(by_seed, ddof=1) / np.sqrt(3), rel=1e-5)
+    assert (average.high - average.measured) == pytest.approx(2.776445 * np.std(by_seed, ddof=1) / np.sqrt(5), rel=1e-5)
     assert np.isnan(average.measured_validation)  # it says itself on which data settings are chosen
 
 
 def test_choosing_on_test_is_compared_with_choosing_on_validation(save: Save) -> None:
     keys = {"dataset": "compas", "level": "rnd", "method": "fair-fate-eo", "metric": "eo_code"}
-    save("fair-fate/table", pd.concat([runs((keys, [0.9, 0.91])), runs((keys, [0.8, 0.81]), selection="validation")]))
+    save("fair-fate/table", pd.concat([runs((keys, [0.9, 0.911])), runs((keys, [0.8, 0.81]), selection="validation")]))
     c = ledger.claim("fair-fate.fn6.compas.eo.rnd")
-    assert (c.verdict, c.measured, c.whose) == ("confirmed", pytest.approx(0.1), "ours")
+    assert (c.verdict, c.measured, c.whose) == ("confirmed", pytest.approx(0.1005), "ours")
 
 
 def test_accuracy_beside_fedavg_and_levels_of_feddemon(save: Save) -> None:
     acc = {"dataset": "adult", "metric": "acc"}
     save(TABLE, runs(
         ({**acc, "level": "0.5", "method": "fedavg"}, [0.80, 0.81, 0.82]),
-        ({**acc, "level": "0.5", "method": "fair-fate-sp"}, [0.70, 0.71, 0.72]),
-        ({**acc, "level": "0.5", "method": "fair-fate-eo"}, [0.75, 0.76, 0.77]),
+        ({**acc, "level": "0.5", "method": "fair-fate-sp"}, [0.701, 0.71, 0.719]),
+        ({**acc, "level": "0.5", "method": "fair-fate-eo"}, [0.751, 0.76, 0.769]),
         ({**acc, "level": "0.5", "method": "feddemon"}, [0.700, 0.701, 0.702]),
-        ({**acc, "level": "rnd", "method": "feddemon"}, [0.701, 0.702, 0.703]),
+        ({**acc, "level": "rnd", "method": "feddemon"}, [0.7011, 0.702, 0.7029]),
     ))  # fmt: skip
     cost, less = (ledger.claim(f"fair-fate.s5.4.accuracy.adult.{m}.0.5") for m in ("sp", "eo"))
     assert (cost.printed, cost.verdict, cost.measured) == ("0.79 vs 0.74", "reversed", pytest.approx(0.1))
@@ -341,10 +341,10 @@ def test_the_code_s_parity_against_the_definition(save: Save) -> None:
 
 def test_stability_is_better_when_smaller(save: Save) -> None:
     keys = {"dataset": "adult", "metric": "sp_code", "variant": "published"}
-    series = [({**keys, "level": "0.5", "method": "fair-fate-sp", "read": "swing"}, [0.02, 0.03]),
-              ({**keys, "level": "0.5", "method": "fedavg", "read": "swing"}, [0.12, 0.13]),
+    series = [({**keys, "level": "0.5", "method": "fair-fate-sp", "read": "swing"}, [0.02, 0.031]),
+              ({**keys, "level": "0.5", "method": "fedavg", "read": "swing"}, [0.121, 0.13]),
               ({**keys, "level": "rnd", "method": "fedavg", "read": "swing"}, [0.22, 0.23]),
-              ({**keys, "level": "0.5", "method": "fair-fate-sp", "read": "early"}, [0.6, 0.6]),
+              ({**keys, "level": "0.5", "method": "fair-fate-sp", "read": "early"}, [0.6, 0.601]),
               ({**keys, "level": "0.5", "method": "fair-fate-sp", "read": "late"}, [0.5, 0.5])]  # fmt: skip
     save(CARD.entries["fair-fate.fig2.oscillations.sp.0.5"].spec["results"], runs(*series))
     calm = ledger.claim("fair-fate.fig2.oscillations.sp.0.5")
@@ -366,7 +366,7 @@ def test_a_wide_file_of_all_settings(save: Save) -> None:
     for method in ("fair-fate-sp", "fair-fate-eo"):
         for cap in (0.8, 0.9, 1.0):
             for lambda0, rho, beta0 in ((0.1, 0.04, 0.8), (0.5, 0.05, 0.99)):
-                for seed in range(3):
+                for seed in range(5):
                     fair = 0.3 * (cap - 0.8) / 0.2 * (method == "fair-fate-sp") + lambda0  # + .15 a level of MAX, on average
                     rows.append({"dataset": "adult", "level": "0.5", "method": method, "variant": "published", "lambda0": lambda0,
                                  "rho": rho, "cap": cap, "beta0": beta0, "seed": seed, "acc": 0.8 + cap, "sp_code": fair,
@@ -375,7 +375,7 @@ def test_a_wide_file_of_all_settings(save: Save) -> None:
     fairer, accurate, more, other = (
         ledger.claim(f"fair-fate.fig3.{name}.0.5") for name in ("fairness.sp", "accuracy.sp", "especially-sp.eo", "fairness.eqo")
     )
-    assert (fairer.verdict, fairer.measured, fairer.seeds) == ("confirmed", pytest.approx(0.15), 3)
+    assert (fairer.verdict, fairer.measured, fairer.seeds) == ("confirmed", pytest.approx(0.15), 5)
     assert (accurate.verdict, accurate.measured) == ("reversed", pytest.approx(-0.1))
     assert (more.verdict, more.measured) == ("confirmed", pytest.approx(0.15))
     assert "results/fair-fate/grid.csv has no column eqo_code" in other.note

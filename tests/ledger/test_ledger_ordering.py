@@ -30,21 +30,22 @@ def gains_of(rng: np.random.Generator) -> tuple[float, float, int]:
 
 def test_an_ordering_by_the_paired_t_test() -> None:
     rng = np.random.default_rng(31)
-    seen = dict.fromkeys(("confirmed", "reversed", "no effect", "cannot tell"), 0)
+    seen, sure = dict.fromkeys(("confirmed", "reversed", "no effect", "cannot tell"), 0), 0
     for _ in range(150):
         mean, sd, n = gains_of(rng)
         found = pair("ordering", exact(mean * rng.choice([0.02, 1]), sd, n), metric=str(rng.choice(["up", "down"])))
         mean = found.measured
         low, high = stats.t.interval(0.95, n - 1, mean, sd / sqrt(n))
-        if stats.t.sf(mean / (sd / sqrt(n)), n - 1) < 0.025:
-            wanted = "confirmed"
-        elif stats.t.cdf(mean / (sd / sqrt(n)), n - 1) < 0.025:
-            wanted = "reversed"
+        more, less = (f(mean / (sd / sqrt(n)), n - 1) < 0.025 for f in (stats.t.sf, stats.t.cdf))
+        if low >= -M and high <= M:  # whatever its sign
+            wanted = "no effect"
+            sure += bool(more or less)
+            assert found.detail.startswith("surely a gain" if more else "surely a loss" if less else "any gain is below")
         else:
-            wanted = "no effect" if low >= -M and high <= M else "cannot tell"
+            wanted = "confirmed" if more else "reversed" if less else "cannot tell"
         assert (found.verdict, found.low, found.high) == (wanted, pytest.approx(low), pytest.approx(high))
         seen[found.verdict] += 1
-    assert min(seen.values()) > 10
+    assert min(seen.values()) > 10 and sure > 5
 
 
 @settings(max_examples=30)
@@ -63,9 +64,17 @@ def test_the_interval_is_that_of_scipy_on_the_pairs(values: list[float]) -> None
         ([0.02, 0.03, 0.04], "confirmed", ""),
         ([0.01, 0.02, 0.03], "cannot tell", "about 4 runs would decide"),  # t(3) = 3.18245: .0159
         ([-0.04, -0.03, -0.02], "reversed", "a loss of 0.03"),
-        ([0.0, 0.0, 0.0], "no effect", "the same in every run"),
+        ([0.0] * 5, "no effect", "the same in every run"),
+        ([0.0] * 4, "cannot tell", "about 5 runs would decide"),  # too few to say so
+        ([0.05] * 4, "cannot tell", "about 5 runs would decide"),
+        ([0.05] * 5, "confirmed", ""),
+        ([-0.05] * 5, "reversed", "a loss of 0.05"),
         ([-0.001, 0.0, 0.001], "no effect", "any gain is below 0.01"),
-        ([0.0001] * 3, "confirmed", "a gain below the margin"),
+        ([0.0001] * 5, "no effect", "surely a gain, of 0.0001, and below the margin"),
+        ([0.003, 0.004, 0.005], "no effect", "surely a gain, of 0.004, and below the margin"),  # .0025 to either side
+        ([-0.005, -0.004, -0.003], "no effect", "surely a loss, of 0.004, and below the margin"),
+        ([0.007, 0.008, 0.009], "confirmed", ""),  # .0105 is more than the margin
+        ([0.01] * 5, "no effect", "surely a gain, of 0.01, and below the margin"),  # the margin itself
         ([0.05], "cannot tell", "one run has no interval"),
         ([-0.05], "cannot tell", "one run has no interval"),
         ([0.0], "cannot tell", "one run has no interval"),
@@ -94,7 +103,7 @@ def test_an_ordering_errs_one_time_in_twenty_where_there_is_no_gain() -> None:
 def test_the_other_reading_of_a_signed_metric_is_in_the_note() -> None:
     claim = {"kind": "ordering", "metric": "near", "better": {"method": "a"}, "worse": {"method": "b"}}
     found = judged(
-        claim, ({"metric": "near", "method": "a"}, [0.30, 0.31, 0.32]), ({"metric": "near", "method": "b"}, [0.1, 0.11, 0.12])
+        claim, ({"metric": "near", "method": "a"}, [0.30, 0.311, 0.319]), ({"metric": "near", "method": "b"}, [0.1, 0.11, 0.12])
     )
     assert (found.verdict, found.measured) == ("reversed", pytest.approx(-0.2))  # further from zero
     assert found.note == "read as larger is better: 0.200, confirmed"
@@ -155,6 +164,21 @@ def test_a_gain_of_one_margin_is_called_none_at_most_one_time_in_twenty(rule: Ru
     assert (one.verdict, one.detail) == ("cannot tell", "one run has no interval")
 
 
+@pytest.mark.parametrize("rule", ["ordering", "no gain", "similar"])
+@pytest.mark.parametrize("gain", [0.0, 0.05])
+def test_a_few_equal_gains_decide_nothing(rule: str, gain: float) -> None:
+    few, enough = pair(rule, [gain] * 4), pair(rule, [gain] * 5)  # equal but for the rounding errors of `pair`
+    assert (few.verdict, few.detail) == ("cannot tell", "about 5 runs would decide") and isnan(few.power)
+    assert enough.verdict != "cannot tell" and enough.power == 1
+
+
+def test_a_trend_whose_sign_is_sure_may_be_none() -> None:
+    levels = {k: list(0.5 + 0.001 * k + k * exact(0.0, 1e-4, 6)) for k in range(3)}  # .001 a level, .002 in all
+    found = trend(levels)
+    assert (found.verdict, found.detail) == ("no effect", "surely a gain, of 0.001, and below the margin")
+    assert trend(levels, "worse").detail == "surely a loss, of 0.001, and below the margin"
+
+
 def test_no_gain_by_scipy() -> None:
     rng = np.random.default_rng(35)
     for _ in range(120):
@@ -179,7 +203,7 @@ def test_similar_by_scipy() -> None:
         seen.add(wanted)
     assert len(seen) == 3
     equal = judged({"kind": "ordering", "rule": "similar", "metric": "up", "better": {"method": "a"}, "worse": {"method": "b"}},
-                   *(({"metric": "up", "method": m}, [0.3, 0.5]) for m in "ab"))  # fmt: skip
+                   *(({"metric": "up", "method": m}, [0.3, 0.5, 0.4, 0.3, 0.5]) for m in "ab"))  # fmt: skip
     assert (equal.verdict, equal.power) == ("agrees", 1.0)
     apart = pair("similar", exact(-0.03, 0.001, 5))
     assert (apart.verdict, apart.detail) == ("differs", "0.03 apart")
@@ -188,8 +212,9 @@ def test_similar_by_scipy() -> None:
 @pytest.mark.parametrize(
     ("values", "verdict", "detail"),
     [
-        ([0.024, 0.024], "confirmed", ""),
-        ([0.025, 0.025], "confirmed", ""),  # the bound itself
+        ([0.024] * 5, "confirmed", ""),
+        ([0.025] * 5, "confirmed", ""),  # the bound itself
+        ([0.024] * 4, "cannot tell", "about 5 runs would decide"),
         ([0.030, 0.031], "cannot tell", "about 3 runs would decide"),  # 12.7 * .0007 / sqrt(2) = .0064 > .0055
         ([0.0351, 0.0361], "reversed", "ours is 0.0106 above the bound"),
         ([0.020, 0.024], "cannot tell", "about 6 runs would decide"),  # t(5) = 2.571: 2.571 * .0028 / sqrt(6) = .00297
@@ -211,7 +236,7 @@ def test_a_bound_on_a_fall() -> None:
         "to": {"method": "b"},
     }
     for end, verdict in ((0.49, "confirmed"), (0.48, "reversed")):
-        sides = [({"metric": "up", "method": m}, [v, v, v]) for m, v in (("a", 0.5), ("b", end))]
+        sides = [({"metric": "up", "method": m}, [v] * 5) for m, v in (("a", 0.5), ("b", end))]
         found = judged(claim, *sides)
         assert (found.verdict, found.measured) == (verdict, pytest.approx(1 - end / 0.5))
 
@@ -230,7 +255,7 @@ def test_slopes_are_least_squares(rows: list[list[float]]) -> None:
 
 def test_a_trend_is_a_slope_against_the_rank_of_the_level() -> None:
     # by rank 0, .3, .1 a run: (.1 - 0) / 2; by the level itself it would be much less
-    levels = {0.1: [0.0, 0.01, 0.02], 1: [0.3, 0.31, 0.32], 1000: [0.1, 0.11, 0.12]}
+    levels = {0.1: [0.0, 0.01, 0.02], 1: [0.3, 0.31, 0.32], 1000: [0.1, 0.111, 0.119]}
     up = trend(levels)
     assert (up.measured, up.verdict, up.margin) == (pytest.approx(0.05), "confirmed", M / 2)
     down = trend(levels, "worse")
@@ -268,7 +293,7 @@ def test_a_trend_of_gains_and_levels_that_are_missing() -> None:
 
 def test_the_best_of_several_is_the_one_with_the_best_mean() -> None:
     claim = {"kind": "ordering", "metric": "up", "better": {"method": "a"}, "worse": {"method": ["b", "c"]}}
-    values = {"a": [0.5, 0.6, 0.7], "b": [0.4, 0.5, 0.6], "c": [0.9, 0.2, 0.2]}
+    values = {"a": [0.5, 0.6, 0.7], "b": [0.401, 0.5, 0.599], "c": [0.9, 0.2, 0.2]}
     found = judged(claim, *(({"metric": "up", "method": m}, v) for m, v in values.items()))
     assert (found.measured, found.verdict, found.note) == (pytest.approx(0.1), "confirmed", "the best of the others is b")
     down = {**claim, "metric": "down"}  # then the smallest mean is the best

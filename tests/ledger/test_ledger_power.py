@@ -4,12 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
+import little
 import numpy as np
 import pytest
 from scipy import stats
 
 from fairfl_lite import papers, results
 from fairfl_lite.ledger import diagnostics
+from fairfl_lite.ledger.claims import Claim
 from fairfl_lite.ledger.judge import Judge
 from fairfl_lite.ledger.numbers import Estimate, Spread, estimate
 from fairfl_lite.ledger.rules.base import equivalence
@@ -140,14 +142,14 @@ def test_two_other_slips_do_not_agree() -> None:
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_no_effect_at_all_would_never_have_agreed(paper: str) -> None:
-    """Of every effect that agrees, none of the same runs says that there might be no effect."""
+    """Every effect that agrees is of the printed sign, and further from nothing than from what is printed."""
     judge = Judge(card(paper), Results())
     for entry in judge.card.entries.values():
         if entry.rule == "effect" and papers.number(entry.printed):
             found = judge.find(entry, judge.card.selection)
-            assert not (found.verdict == "agrees" and found.stand_in), entry.id
             if found.verdict == "agrees":
-                assert found.measured * float(papers.number(entry.printed)) > 0, entry.id
+                d = float(papers.number(entry.printed))
+                assert found.measured * d > 0 and abs(found.measured) > abs(found.measured - d), entry.id
 
 
 def test_noise_is_not_rewarded() -> None:
@@ -156,7 +158,9 @@ def test_noise_is_not_rewarded() -> None:
     agree, once = [], []
     for sd in (0.002, 0.02, 0.2):
         drawn = [estimate(row) for row in rng.normal(0.502, sd, (300, 10))]
-        agree.append(share([equivalence(e, 0.5, 0.0005, 0.01, Spread(e.sd, 10, 10)).verdict == "agrees" for e in drawn]))
+        agree.append(
+            share([equivalence(e, 0.5, 0.0005, 0.01, Spread(e.sd, 10, 10, e.sd, True)).verdict == "agrees" for e in drawn])
+        )
         once.append(share([once_reproduced(e, "0.500", 10) for e in drawn]))
     assert agree[0] > 0.99 and agree[1] < 0.2 and agree[2] == 0
     assert min(once) > 0.95
@@ -171,3 +175,50 @@ def test_the_table_of_wrong_rows_adds_up() -> None:
     assert found["agree"].sum() == sum(s.agrees for s in own) and found["permuted"].sum() == sum(s.agrees for s in pairs)
     assert found["far_agree"].sum() == sum(s.agrees for s in far)
     assert found["chance"].dropna().between(0, 1, inclusive="right").all()
+
+
+def test_how_often_the_effect_of_another_row_would_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against a count by hand: the numbers of another row are printed in place of a cell's own, and the effect judged anew."""
+    rng = np.random.default_rng(52)
+    rows = {"base": "0.500±0.010", "a": "0.540±0.010", "b": "0.560±0.020", "c": "0.500±0.010", "d": "?±?", "e": "0.450±0.010"}
+    plain = {"base": "0.50", "a": "0.60", "b": "0.62", "c": "0.40"}
+    tables = {"t": little.table(rows), "u": little.table(plain, where="Other", fixed={"level": "u"}), "v": little.table(plain)}
+    tables["t"] |= {"fixed": {"level": "t"}}
+    tables["v"] |= {"where": "Third", "results": "little/none"}  # not measured
+    means = {"t": {"base": 0.5, "a": 0.55, "b": 0.55, "c": 0.56, "e": 0.4}, "u": {"base": 0.5, "a": 0.61, "b": 0.7, "c": 0.41}}
+    series = [
+        ({"metric": "up", "level": t, "method": m}, v + rng.normal(0, 0.01, 30)) for t, of in means.items() for m, v in of.items()
+    ]
+    files = Results(frames={little.RUNS: little.runs(*series)})
+
+    def verdict(table: str, method: str, printed: dict[str, str]) -> str:
+        read = little.card(tables={table: {**tables[table], "rows": [[m, c] for m, c in printed.items()]}})
+        return little.judge(read, f"{table}.{method}.effect", frames=dict(files.frames)).verdict
+
+    monkeypatch.setattr(diagnostics, "card_of", lambda paper: little.card(tables=tables))
+    found = diagnostics.effects("little", files)
+    assert found.index.tolist() == ["Table", "Other"]  # Third has no runs
+    for name, where, printed in (("t", "Table", rows), ("u", "Other", plain)):
+        legible = [m for m, c in printed.items() if m != "base" and "?" not in c and c != printed["base"]]
+        own = {m: verdict(name, m, printed) == "agrees" for m in legible}
+        pairs = {(m, o): verdict(name, m, {**printed, m: printed[o]}) == "agrees" for m in legible for o in legible if o != m}
+        stand_in = sum(own[m] and any(pairs[m, o] for o in legible if o != m) for m in legible)
+        counted = {"effects": len(own), "agree": sum(own.values()), "pairs": len(pairs), "permuted": sum(pairs.values())}
+        assert found.loc[where].to_dict() == {**counted, "stand_in": stand_in}
+    assert found["permuted"].min() > 0 and found["stand_in"].min() > 0 and (found["agree"] < found["effects"]).all()
+
+
+def test_the_effects_of_other_rows_add_up_to_the_ledger(stored: dict[str, dict[str, Claim]]) -> None:
+    found = diagnostics.effects("fairfed")
+    claims = [c for c in stored["fairfed"].values() if c.rule == "effect" and c.id.endswith(".effect") and c.seeds]
+    agree = [c for c in claims if c.verdict == "agrees"]
+    assert (found["effects"].sum(), found["agree"].sum()) == (len(claims), len(agree))
+    assert found["stand_in"].sum() == sum(bool(c.stand_in) for c in agree)
+    assert (found["permuted"] <= found["pairs"]).all() and found["permuted"].sum() < found["pairs"].sum() / 2
+
+
+def test_the_first_edition_s_rule_takes_the_spread_of_both_sides() -> None:
+    spread = Spread(0.1, 10, 10, 0.1, borrowed=True)  # t(9) = 2.26216 at 97.5%: 2.26216 * .1 * sqrt(.2) = .10117
+    assert diagnostics.once_reproduced(0.1016, 0.0005, spread) and not diagnostics.once_reproduced(0.1017, 0.0005, spread)
+    assert diagnostics.once_reproduced(-0.0105, 0.0005, Spread(0.0, 1, 10, 0.0))  # one run: .01
+    assert not diagnostics.once_reproduced(-0.0106, 0.0005, Spread(0.0, 1, 10, 0.0))

@@ -44,9 +44,9 @@ def test_many_seeds_of_one_training_are_one_run() -> None:
 
 def test_trainings_are_paired() -> None:
     better = trained([0.3, 0.5], [0.6, 0.8], [0.7, 0.9], method="a")
-    worse = trained([0.2, 0.4], [0.5, 0.7], method="b")
+    worse = trained([0.2, 0.4], [0.501, 0.701], method="b")
     found = judged(ORDER, frames={RUNS: pd.concat([better, worse])})
-    assert (found.seeds, found.measured, found.verdict) == (2, pytest.approx(0.1), "confirmed")
+    assert (found.seeds, found.measured, found.verdict) == (2, pytest.approx(0.0995), "confirmed")
     spread = card(tables={"t": table({"a": "0.50±0.10"})})
     sd = judge(spread, "t.a.sd", frames={RUNS: better})
     assert (sd.seeds, sd.measured) == (3, pytest.approx(np.std([0.4, 0.7, 0.8], ddof=1)))
@@ -109,8 +109,9 @@ def test_a_wide_file_has_a_column_for_each_metric() -> None:
 
 
 def test_a_share_of_another_series() -> None:
-    claim = {"kind": "ordering", "sense": "smaller", "margin": 0.1, "select": {"level": "low"}, "relative": {"level": "high"},
-             "better": {"method": "a"}, "worse": {"method": "b"}}  # fmt: skip
+    claim = {"kind": "ordering", "sense": "smaller", "margin": 0.1, "margin_reason": "for a test",
+             "select": {"level": "low"}, "relative": {"level": "high"}, "better": {"method": "a"},
+             "worse": {"method": "b"}}  # fmt: skip
     values = {("a", "low"): [1.0, 2.0], ("a", "high"): [4.0, 4.0], ("b", "low"): [3.0, 3.0], ("b", "high"): [4.0, 6.0]}
     found = judged(claim, *(({"method": m, "level": lv}, v) for (m, lv), v in values.items()))
     assert found.measured == pytest.approx(((3 / 4 - 1 / 4) + (3 / 6 - 2 / 4)) / 2)
@@ -129,7 +130,7 @@ def test_the_way_of_selecting_settings() -> None:
     def frame(**ways: list[float]) -> pd.DataFrame:
         return pd.concat([runs(({"metric": "up", "selection": way}, v)) for way, v in ways.items()])
 
-    both = frame(paper=[0.5, 0.5], validation=[0.3, 0.3], other=[9.0, 9.0])
+    both = frame(paper=[0.5] * 5, validation=[0.3] * 5, other=[9.0] * 5)
     found = judged(LEVEL, frames={RUNS: both})
     assert (found.measured, found.verdict) == (0.5, "agrees")
     assert (found.measured_validation, found.verdict_validation) == (0.3, "differs")

@@ -24,9 +24,9 @@ from fairfl_lite.papers import Entry, PaperCard
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
-        effect.RULE, gain.RULE, improvement.RULE, share.RULE, ordering.RULE, no_gain.RULE, no_gain.SIMILARS, at_most.RULE,
-        ordering.TRENDS, level.RULE, spread.RULE, draw.RULE, arithmetic.RULE, facts.COUNTS, facts.IDENTITIES, facts.EXISTING,
-        facts.CHECKS,
+        effect.RULE, gain.RULE, improvement.RULE, effect.TIES, share.RULE, ordering.RULE, no_gain.RULE, no_gain.SIMILARS,
+        at_most.RULE, ordering.TRENDS, level.RULE, spread.RULE, draw.RULE, arithmetic.RULE, facts.COUNTS,
+        facts.IDENTITIES, facts.EXISTING, facts.CHECKS,
     )
 }  # fmt: skip
 KINDS = tuple(dict.fromkeys(rule.kind for rule in RULES.values()))
@@ -57,7 +57,7 @@ def rule_of(entry: Entry) -> Rule:
 
 
 SENSES = ("larger", "smaller", "closer")
-NUMBERS = ("level", "effect", "gain", "improvement", "at most", "spread", "share", "draw", "arithmetic", "count")
+NUMBERS = ("level", "effect", "tie", "gain", "improvement", "at most", "spread", "share", "draw", "arithmetic", "count")
 """The rules that compare a printed number."""
 
 
@@ -84,6 +84,8 @@ def _check(card: PaperCard, entry: Entry) -> None:
     for name, allowed in (("toward", ("better", "worse")), ("sense", SENSES)):
         if name in spec:
             choose(spec[name], allowed, f"{name} in {entry.id}")
+    if "margin" in spec and not spec.get("margin_reason"):
+        raise FairFLError(f"{entry.id} has a margin of its own and no margin_reason: say in a few words why.")
     metric = spec.get("metric", spec.get("select", {}).get("metric"))
     if metric is not None and metric not in card.metrics:
         raise FairFLError(f"{entry.id} is about the metric {metric!r}, which the card does not list: add it to metrics.")

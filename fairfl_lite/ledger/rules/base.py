@@ -11,9 +11,11 @@ from fairfl_lite.ledger.series import Case, Missing
 
 SERIES = ("results", "select", "metric", "mean_over", "relative", "beside")
 """The fields by which an entry selects runs."""
-COMMON = ("note", "not_testable", "unless_measured", "check", "whose", "margin", "quote")
+COMMON = ("note", "not_testable", "unless_measured", "check", "whose", "margin", "margin_reason", "quote")
 """The fields that every entry may have."""
 NOT_DECIDABLE = "not decidable from what is printed"
+IF_AS_OURS = "not decidable if their runs vary as ours"
+"""The same where the paper prints no spread."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,10 @@ class Finding:
     """What a rule says of an entry.
 
     margin : how far apart may still be called the same. detail : of a verdict, in words: which way and how far, or what
-    would decide. power : how likely a real difference of one margin is seen. stand_in : whether the printed number of
-    the plain baseline (for an effect: none at all) would have passed in place of the printed one.
+    would decide. power : how likely the rule would say so if the paper were right: *agrees* if the truth is the printed number,
+    *confirmed* if the gain is one margin. against : how likely it would say *differs* if the truth were two margins away.
+    stand_in : whether the printed number of the plain baseline (for an effect: that of another row of the column) would have
+    passed in place of the printed one.
     """
 
     measured: float = NAN
@@ -33,6 +37,7 @@ class Finding:
     verdict: str = "not yet measured"
     detail: str = ""
     power: float = NAN
+    against: float = NAN
     stand_in: bool | None = None
     note: str = ""
 
@@ -73,8 +78,17 @@ def equivalence(ours: Estimate, printed: float, half: float, margin: float, spre
         detail = f"ours is {abs(difference):.3g} {'higher' if difference > 0 else 'lower'}{how}"
     if verdict == "cannot tell":
         undecided = lambda n: same(difference, half, margin, spread.of(n).reach()) == verdict  # noqa: E731
-        detail = wanted(lambda n: not undecided(n), ours.seeds, NOT_DECIDABLE)
-    return replace(measured(ours), margin=margin, power=spread.power(margin), verdict=verdict, detail=detail)
+        detail = wanted(lambda n: not undecided(n), ours.seeds, IF_AS_OURS if spread.borrowed else NOT_DECIDABLE)
+        if abs(difference) - half > spread.reach(0.975):
+            detail = f"surely {'higher' if difference > 0 else 'lower'}, by more than the margin or not; {detail}"
+    return replace(
+        measured(ours),
+        margin=margin,
+        power=spread.says_agrees(half, margin),
+        against=spread.says_differs(half, margin),
+        verdict=verdict,
+        detail=detail,
+    )
 
 
 def beside(case: Case, measure: Callable[[Case], float]) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 from fairfl_lite import papers
-from fairfl_lite.ledger.numbers import Estimate, Spread, fall
+from fairfl_lite.ledger.numbers import Estimate, Spread, estimate, fall
 from fairfl_lite.ledger.rules.base import SERIES, Finding, Rule, half_unit
-from fairfl_lite.ledger.rules.effect import against, of_printed
+from fairfl_lite.ledger.rules.effect import against
 from fairfl_lite.ledger.series import Case, paired
 
 TEXT = """
-m = 1 - |mean of `to`| / |mean of `from`| over the same runs, its spread from jackknife pseudo-values, which stand for the
-printed spread too. Then as *effect*, with half the printed percentage as margin.
+m = 1 - |mean of `to`| / |mean of `from`| over the same runs, its spread from jackknife pseudo-values. For the spread that is
+not printed stands that of the same quotient, to first order, on runs that are not paired. Then as *effect*, with half the
+printed percentage as margin.
 """
 
 
@@ -21,8 +24,14 @@ def change(case: Case) -> Estimate:
 
 def judge(case: Case) -> Finding:
     ours, printed = change(case), float(papers.number(case.entry.printed))
-    spread = Spread(ours.sd, ours.seeds, case.card.printed_seeds)
-    return against(ours, printed, half_unit(case.entry.printed), of_printed(printed, 0.0), spread)
+    spread = Spread(ours.sd, ours.seeds, case.card.printed_seeds, unpaired(case), borrowed=True)
+    return against(ours, printed, half_unit(case.entry.printed), spread)
+
+
+def unpaired(case: Case) -> float:
+    """The standard deviation of 1 - |b| / |a| to first order, a and b independent."""
+    a, b = (estimate(side["value"]) for side in paired(case.side("from"), case.side("to")))
+    return math.hypot(b.sd, a.sd * b.mean / a.mean) / abs(a.mean)
 
 
 RULE = Rule("improvement", "effect", TEXT, (*SERIES, "from", "to"), judge, (("results", "from", "to"),))

@@ -16,13 +16,15 @@ it. The margin M of the metric is written on the card with its reason. *agrees*:
 one-sided tests at 5% (t with Welch's degrees of freedom; n - 1 where s stands for q). *differs*: |D| - h - t SE > M,
 at 5% on either side.
 *cannot tell*: the rest, with the number of runs that would decide if m and s stayed as they are, or "not decidable from
-what is printed" where the spread or the rounding of p alone is too large. The interval shown is the 95% t-interval of m.
+what is printed" where the spread or the rounding of p alone is too large. Fewer than five runs that are all equal have no
+interval. The interval shown is the 95% t-interval of m.
 """
 
 
 def printed_spread(case: Case, ours: float, n: int) -> Spread:
     q = case.spec.get("sd")
-    return Spread(ours, n, case.card.printed_seeds, None if q is None else float(papers.number(q)))
+    theirs = ours if q is None else float(papers.number(q))
+    return Spread(ours, n, case.card.printed_seeds, theirs, borrowed=q is None)
 
 
 def judge(case: Case) -> Finding:

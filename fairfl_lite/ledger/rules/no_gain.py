@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fairfl_lite.ledger.numbers import MOST, Estimate, Spread, estimate, inside, outside, quantile, wanted
+from fairfl_lite.ledger.numbers import MOST, Estimate, Spread, estimate, inside, outside, wanted
 from fairfl_lite.ledger.rules.base import Finding, Rule, beside, measured
 from fairfl_lite.ledger.rules.ordering import SIDES
 from fairfl_lite.ledger.series import Case
@@ -44,7 +44,7 @@ def judge_similar(case: Case) -> Finding:
     found = replace(found, note=beside(case, lambda other: float(other.gains().mean())))
 
     def reach(n: int) -> float:
-        return quantile(0.95, n - 1) * gap.sd / n**0.5
+        return Estimate(0, gap.sd, n).half_width(0.95)
 
     if inside(gap.mean, 0, margin, reach(gap.seeds)):
         return replace(found, verdict="agrees")

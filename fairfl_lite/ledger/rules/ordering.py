@@ -11,10 +11,9 @@ from fairfl_lite.ledger.series import Case, Missing, paired
 TEXT = """
 The gain of A over B on the same runs, positive as claimed: a difference of accuracy, a fall of a spread, of |EOD| or of
 |SPD|; where B is the best of several, it is the one with the best mean in our runs. *confirmed*: the 95% t-interval of the
-mean gain lies above 0. *reversed*: below 0. *no effect*: neither, and the interval lies within the margin of the metric,
-so that no gain worth the name is left. A gain or a loss that is surely there and surely below the margin is called so.
-*cannot tell*: the rest, with the number of runs that would decide. A metric that
-should be near 0 is signed: the note has the other reading, larger is better.
+mean gain lies above 0. *reversed*: below 0. *no effect*: the interval lies within the margin of the metric on both sides,
+so that no gain worth the name is left, even if its sign is sure; the words then say so. *cannot tell*: the rest, with the
+number of runs that would decide. A metric that should be near 0 is signed: the note has the other reading, larger is better.
 """
 TREND = """
 In each run the least-squares slope of the score (or of the gain of A over B) against the rank of the level, levels
@@ -26,20 +25,27 @@ ascending or in the order of the entry, signed so that positive is as claimed; o
 def confirm(gain: Estimate, margin: float) -> Finding:
     """confirmed, reversed, no effect or cannot tell, by the interval of a gain."""
     found = replace(measured(gain), margin=margin, power=Spread(gain.sd, gain.seeds, 1, 0.0).power(margin))
-    small = max(-gain.low, gain.high) <= margin
+    if max(-gain.low, gain.high) <= margin:
+        return replace(found, verdict="no effect", detail=_small(gain, margin))
     if gain.low > 0:
-        return replace(found, verdict="confirmed", detail="a gain below the margin" if small else "")
+        return replace(found, verdict="confirmed")
     if gain.high < 0:
-        return replace(found, verdict="reversed", detail=f"a loss of {-gain.mean:.3g}" + (", below the margin" if small else ""))
-    if small:
-        equal = "the same in every run" if gain.low == gain.high == 0 else f"any gain is below {margin:.3g}"
-        return replace(found, verdict="no effect", detail=equal)
+        return replace(found, verdict="reversed", detail=f"a loss of {-gain.mean:.3g}")
 
     def decided(n: int) -> bool:
         reach = Estimate(0, gain.sd, n).half_width()
         return reach < abs(gain.mean) or abs(gain.mean) + reach <= margin
 
     return replace(found, verdict="cannot tell", detail=wanted(decided, gain.seeds, f"{MOST:,} runs would not decide"))
+
+
+def _small(gain: Estimate, margin: float) -> str:
+    """What is left of a gain within the margin, in words."""
+    if gain.low == gain.high == 0:
+        return "the same in every run"
+    if gain.low > 0 or gain.high < 0:
+        return f"surely a {'gain' if gain.low > 0 else 'loss'}, of {abs(gain.mean):.2g}, and below the margin"
+    return f"any gain is below {margin:.3g}"
 
 
 def judge(case: Case) -> Finding:

@@ -1,0 +1,216 @@
+"""A real browser for tests: Chromium, spoken to over its own protocol, and what it finds wrong in a built book."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from websocket import create_connection
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+MISSING = (
+    "No Chromium was found, so no page was looked at: install the package chromium (or google-chrome) of your system, "
+    "or name a browser by the variable CHROMIUM, and run the test again."
+)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-extensions",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+]
+WIDTHS = (360, 390, 1440)
+THEMES = ("light", "dark")
+HEIGHT = 900
+CHECKS = (Path(__file__).parent / "checks.js").read_text()
+
+
+def found() -> str | None:
+    """The program to start: the one named by CHROMIUM, or the first of NAMES that is installed."""
+    named = os.environ.get("CHROMIUM")
+    return shutil.which(named) if named else next(filter(None, map(shutil.which, NAMES)), None)
+
+
+class Browser:
+    """One page of a Chromium of our own, with a profile that is thrown away."""
+
+    def __init__(self, program: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
+        command = [program, *FLAGS, f"--user-data-dir={self._folder.name}", "--remote-debugging-port=0", "about:blank"]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._numbers = itertools.count(1)
+        self._session: str | None = None
+        self.events: list[dict[str, Any]] = []
+        try:
+            self._socket = create_connection(self._address(), timeout=60, suppress_origin=True)
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(timeout=30)
+        self._folder.cleanup()
+
+    def _address(self) -> str:
+        port = Path(self._folder.name) / "DevToolsActivePort"
+        for _ in range(600):
+            if port.is_file() and len(lines := port.read_text().splitlines()) == 2:
+                return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+            if self._process.poll() is not None:
+                raise RuntimeError(f"Chromium ended with {self._process.returncode} before it could be used.")
+            time.sleep(0.05)
+        raise RuntimeError("Chromium did not start within 30 seconds.")
+
+    def call(self, method: str, **arguments: Any) -> dict[str, Any]:
+        """Ask and wait for the answer; what happens meanwhile is kept in `events`."""
+        number = next(self._numbers)
+        message = {"id": number, "method": method, "params": arguments}
+        self._socket.send(json.dumps(message if self._session is None else {**message, "sessionId": self._session}))
+        while (answer := self._receive()).get("id") != number:
+            pass
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']['message']}")
+        return answer["result"]
+
+    def _receive(self) -> dict[str, Any]:
+        message: dict[str, Any] = json.loads(self._socket.recv())
+        if "method" in message:
+            self.events.append(message)
+        return message
+
+    def run(self, script: str) -> Any:
+        """The value of an expression in the page; a promise is waited for."""
+        answer = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in answer:
+            details = answer["exceptionDetails"]
+            raise RuntimeError(details.get("exception", {}).get("description") or details["text"])
+        return answer["result"].get("value")
+
+    def open(self, url: str) -> None:
+        """Load a page and wait until its scripts, fonts and formulas are there; `events` are of this page alone."""
+        self.events.clear()
+        self.call("Page.navigate", url=url)
+        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+            self._receive()
+        self.run(CHECKS)
+        self.run("checks.ready()")
+
+    def size(self, width: int, height: int = HEIGHT) -> None:
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def press(self, key: str) -> None:
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9}[key])
+
+    def screenshot(self, path: Path, width: int) -> None:
+        """The whole page as a JPEG, smaller when it is wide or very long: a picture has at most 16,000 rows."""
+        height = self.run("document.documentElement.scrollHeight")
+        scale = min(1 if width < 600 else 0.5, 16_000 / height)
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
+        options = {"format": "jpeg", "quality": 60, "captureBeyondViewport": True, "clip": clip}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **options)["data"]))
+
+    def complaints(self, base: str) -> list[str]:
+        """Errors written to the console, scripts that failed, and requests that left `base`, since the page was opened."""
+        said = []
+        for event in self.events:
+            what = event["params"]
+            if event["method"] == "Runtime.exceptionThrown":
+                details = what["exceptionDetails"]
+                said.append(f"script fails: {details.get('exception', {}).get('description') or details['text']}")
+            elif event["method"] == "Runtime.consoleAPICalled" and what["type"] in ("error", "assert"):
+                said.append(f"console error: {' '.join(str(one.get('value', '?')) for one in what['args'])}")
+            elif event["method"] == "Log.entryAdded" and what["entry"]["level"] == "error":
+                said.append(f"console error: {what['entry']['text']} {what['entry'].get('url', '')}".rstrip())
+            elif event["method"] == "Network.requestWillBeSent":
+                url = what["request"]["url"]
+                if not url.startswith((base, "data:", "blob:", "about:")):
+                    said.append(f"external request: {url}")
+        return list(dict.fromkeys(said))
+
+
+def pages(site: Path) -> list[Path]:
+    """The pages of a built book: neither the theme's templates in _static nor the one that only leads to another."""
+    found = (path for path in site.rglob("*.html") if "_static" not in path.relative_to(site).parts)
+    return sorted(path for path in found if 'http-equiv="Refresh"' not in path.read_text())
+
+
+def faults(
+    browser: Browser,
+    site: Path,
+    *,
+    only: Iterable[Path] | None = None,
+    widths: Sequence[int] = WIDTHS,
+    themes: Sequence[str] = THEMES,
+    screens: Path | None = None,
+) -> list[str]:
+    """What is wrong in a folder of pages, one sentence each: page, width, theme, fault. Empty when nothing is."""
+    said = []
+    base = site.resolve().as_uri()
+    for path in pages(site) if only is None else only:
+        name = path.relative_to(site).with_suffix("").as_posix()
+        browser.size(max(widths))
+        browser.open(path.resolve().as_uri())
+        said += [f"{name}: {text}" for text in browser.run("checks.once()")]
+        said += [f"{name}: {text}" for text in keyboard(browser)]
+        for width in sorted(widths, reverse=True):
+            browser.size(width)
+            for theme in themes:
+                browser.run(f"checks.theme('{theme}')")
+                # A theme changes colours and a width changes shapes: to look at each once takes half the time.
+                look = "checks.shape()" if theme == themes[0] else "[]"
+                look += ".concat(checks.contrast())" if width == max(widths) else ""
+                said += [f"{name}, {width} px, {theme}: {text}" for text in browser.run(look)]
+                if screens:
+                    browser.screenshot(screens / str(width) / theme / f"{name}.jpg", width)
+        said += [f"{name}: {text}" for text in browser.complaints(base)]
+    return said
+
+
+def keyboard(browser: Browser, most: int = 200) -> list[str]:
+    """Tab leads to the search, then to the navigation, then into the page, and one sees where one is."""
+    wanted = browser.run("checks.regions()")
+    reached: list[str] = []
+    hidden: list[str] = []
+    for _ in range(most):
+        browser.press("Tab")
+        where = browser.run("checks.focus()")
+        if where is None:
+            break
+        if not where["visible"]:
+            hidden.append(where["element"])
+        if where["region"] and where["region"] not in reached:
+            reached.append(where["region"])
+        if where["region"] == wanted[-1]:
+            break
+    said = [] if reached == wanted else [f"Tab reaches {', '.join(reached) or 'nothing'} instead of {', '.join(wanted)}"]
+    return said + [f"focus is not visible on {element}" for element in dict.fromkeys(hidden)]
