@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help book test check lint nbval references paper lab bench serve clean clean-all install
+.PHONY: help book test check lint chaos nbval references paper lab bench serve clean clean-all install
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -25,6 +25,9 @@ test: lint $(STAMP) ## everything that is checked: style, types, tests, notebook
 
 check: lint $(STAMP) ## while at work: style, types, and the tests that need neither a notebook nor a training; a minute
 	@$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+
+chaos: $(STAMP) ## try hostile inputs of every kind, and count what becomes of them; two minutes
+	@PYTHONPATH=tests $(BIN)/python -m chaos
 
 nbval: $(STAMP) ## let nbval itself execute every notebook and compare the text, without our runs
 	@NUMBA_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --nbval --nbval-current-env \

@@ -2,7 +2,8 @@
 
 Speeds are ratios against the usual way of writing it: a Python loop over clients with torch's own optimiser on one thread
 (engines/plain.py). The floor is the time of nothing but the matrix products that one pass needs, in full batches.
-Ranks of orders and distances between them are timed in seconds at n = 100 agents and m = 10,000 models.
+Ranks of orders and distances between them are timed in seconds at n = 100 agents and m = 10,000 models, the parts of a round of
+EFFL in milliseconds for 2, 11 and 51 clients.
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from fairfl_lite import rankings, store
+from fairfl_lite import engines, rankings, store
 from fairfl_lite.clients import Local
+from fairfl_lite.clients.surrogates import LossAndBias
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Shards, Standard
-from fairfl_lite.models import Dense
+from fairfl_lite.federation import Federation, Method, Pixels, Shards, Standard
+from fairfl_lite.methods import E2FL, FRL
+from fairfl_lite.methods.effl import EFFL, gram_of
+from fairfl_lite.methods.vote import reputations, vote
+from fairfl_lite.models import CNN, Dense, LeNet, Network, Perceptron
+from fairfl_lite.supernets import Supernet
 
 FAIRFED = {"sizes": (884, 29967, 492, 435, 4399), "features": 12, "hidden": 0, "local": Local("adam", 0.01, 1e-4, 1, 32)}
 FAIR_FATE = {"sizes": (740, 370, 185, 93, 462), "features": 14, "hidden": 10, "local": Local("sgd", 0.01, 0.0, 10, 10)}
@@ -112,6 +118,21 @@ def speed(workload: dict[str, Any], runs: int = 20, settings: int = 36, repeats:
     }
 
 
+def network(rows: int = 512, batch: int = 64, repeats: int = 5) -> dict[str, float]:
+    """RankFF's network on random images, one thread: milliseconds for a step of SGD and for scoring as many images, by torch
+    and by the kernels."""
+    rng, model, read = np.random.default_rng(0), CNN(), Pixels()
+    x, y = torch.as_tensor(rng.integers(0, 256, (rows, 1, 28, 28), np.uint8)), torch.as_tensor(rng.integers(0, 10, rows))
+    theta, local, order = model.init(rng), Local("sgd", 0.05, 0.0, 1, batch, momentum=0.9), rng.permutation(rows)
+    by = {"torch": engines.plain, "kernel": engines.convolution}
+    times = alternate(
+        {f"step, {name}": partial(one.fit, model, theta, [(x, order)], y, read, local, lr=0.05) for name, one in by.items()}
+        | {f"scoring, {name}": partial(one.losses_of, model, theta, x, y, read) for name, one in by.items()},
+        repeats,
+    )
+    return {what: 1000 * seconds * batch / rows for what, seconds in times.items()}
+
+
 def growth(repeats: int = 5) -> dict[str, dict[str, float]]:
     """Time of one round as clients, rows and seeds double twice, against the smallest: 1, 2, 4 is linear."""
     base = {"features": 12, "hidden": 0, "local": Local("adam", 0.01, 1e-4, 1, 32)}
@@ -147,6 +168,37 @@ def orders(n: int = 100, m: int = 10_000, repeats: int = 3) -> dict[str, Any]:
     return {"seconds": times[""], "growth": growth}
 
 
+def constrained(clients: Sequence[int] = (2, 11, 51), rows: int = 1000, features: int = 97, repeats: int = 5
+                ) -> dict[str, dict[str, float]]:  # fmt: skip
+    """EFFL's round by the number of clients, each with `rows` one-hot rows of which a third are distinct: milliseconds of the
+    gradients of losses and biases, of the same by the autograd loop, of the program of the last stage, and of the same by
+    HiGHS."""
+    out = {}
+    for n in clients:
+        rng = np.random.default_rng(0)
+        kinds = (rng.random((n * rows // 3, features)) < 0.08).astype(np.float32)
+        which = rng.integers(len(kinds), size=n * rows)
+        y, a = (kinds[which, 0] > 0).astype(np.int8), (kinds[which, 1] > 0).astype(np.int8)
+        shards = Shards.of(kinds[which], y, a, [np.split(np.arange(n * rows), n)])
+        fed = Federation({"train": shards}, Dense(features), Local(), (0,), Standard.plain(1, features))
+        loop, theta = replace(fed, engine="plain"), fed.start()
+        values, slopes = fed.gradient(theta, LossAndBias())
+        method = EFFL(0.01, 0.01, 0.01, violators="every")
+        stage = method.rows(fed, values[..., 0], values[..., 1], np.ones((1, n), bool), 3)
+        gram = gram_of(np.concatenate([slopes[:, :, 0], slopes[:, :, 1]], axis=1))
+        times = alternate(
+            {
+                "gradients": partial(fed.gradient, theta, LossAndBias()),
+                "gradients, autograd loop": partial(loop.gradient, theta, LossAndBias()),
+                "program": partial(method.direction, gram, stage),
+                "program, HiGHS": partial(replace(method, solver="highs").direction, gram, stage),
+            },
+            repeats,
+        )
+        out[f"{n} clients"] = {name: 1000 * seconds for name, seconds in times.items()}
+    return out
+
+
 MEMORY = """
 import resource, psutil
 from fairfl_lite import bench
@@ -169,6 +221,7 @@ def memory() -> float:
     return float(done.stdout)
 
 
+NETWORK_LINE = "milliseconds for 64 images, RankFF's network"
 LENET_LINE = "GB above base, E2FL's LeNet, 25 of 1000 clients"
 LENET = """
 import resource, psutil
@@ -197,6 +250,76 @@ def lenet_memory(clients: int = 1000, participants: int = 25, each: int = 24) ->
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
+RANKED_LINE = "GB above base, E2FL on the LeNet supernet, 25 of 1000 clients"
+RANKED = (
+    LENET.replace("FedAvg", "E2FL")
+    .replace("import LeNet", "import LeNet\nfrom fairfl_lite.supernets import Supernet")
+    .replace("LeNet(),", "Supernet(LeNet()),")
+)
+
+
+def ranked_memory(clients: int = 1000, participants: int = 25, each: int = 24) -> float:
+    """Peak GB above what is in use before, of a round of E2FL and its evaluation."""
+    code = RANKED.format(clients=clients, participants=participants, each=each)
+    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+
+def ranked(network: Network, clients: int = 1, groups: int = 1, each: int = 60) -> Federation:
+    """Random images for clients that rank edges, `groups` of them in turn, trained as on FairMNISTRotate."""
+    rng = np.random.default_rng(0)
+    n = clients * each
+    x = np.where(rng.random((n, 1, 28, 28)) < 0.25, rng.integers(0, 256, (n, 1, 28, 28)), 0).astype(
+        np.uint8
+    )  # as much ink as MNIST
+    rows = list(np.arange(n).reshape(clients, each))
+    train = Shards.of(x, rng.integers(0, 10, n), np.repeat(np.arange(clients) % groups, each), [rows], classes=10, groups=groups)
+    local = Local("sgd", 0.1, 1e-4, 2, 8, momentum=0.9)
+    return Federation({"train": train}, Supernet(network), local, (0,), Pixels())
+
+
+def products(network: Network, rows: int) -> float:
+    """Multiplications and additions of a step: each layer forward, and backward to weights and, but for the first, inputs."""
+    places = {4: 28 * 28, 2: 1}
+    flops = [2.0 * rows * places[len(shape)] * np.prod(shape) for shape in network.shapes]
+    return 3 * sum(flops) - flops[0]
+
+
+def supermasks(repeats: int = 5) -> dict[str, Any]:
+    """Edge-popup and the vote: one client's training with E2FL's LeNet by the kernel and by the usual code, autograd with a sort
+    of every layer in each step; what the matrix products alone would take at the speed of a large one; growth."""
+    fed, large = ranked(LeNet()), torch.randn(1024, 1024)
+    usual, start, steps = replace(fed, engine="plain"), fed.start(), 16
+    times = alternate({
+        "usual": lambda: usual.train(start, 1),
+        "kernel": lambda: fed.train(start, 1),
+        "product": lambda: large @ large,
+    }, max(1, repeats // 2))  # fmt: skip
+    alone = fed.local.epochs * products(LeNet(), 60) * times["product"] / (2 * 1024**3)
+    ballots = [fed.model.init(np.random.default_rng(i)) for i in range(25)]
+    model = fed.model
+    assert isinstance(model, Supernet)
+    counted = alternate({"vote": lambda: vote(model, reputations(model, ballots))}, max(1, repeats // 2))
+    axes: dict[str, list[tuple[Method, Federation]]] = {
+        "edges": [(FRL(), ranked(Perceptron((784, width, 10)), 4)) for width in (256, 512, 1024)],
+        "clients": [(FRL(), ranked(Perceptron((784, 256, 10)), n)) for n in (4, 8, 16)],
+        "groups": [(E2FL(), ranked(Perceptron((784, 256, 10)), 16, n)) for n in (2, 4, 8)],
+    }
+    growth = {}
+    for axis, cases in axes.items():
+        calls: dict[str, Callable[[], Any]] = {
+            f"x{2**i}": partial(method.round, one, method.start(one), 1) for i, (method, one) in enumerate(cases)
+        }
+        found = alternate(calls, repeats)
+        growth[axis] = {name: seconds / found["x1"] for name, seconds in found.items()}
+    return {
+        "ms a step of 8 images, LeNet, one client": 1e3 * times["kernel"] / steps,
+        "the usual code, times the kernel": times["usual"] / times["kernel"],
+        "products alone at the speed of a large one, as a share of the kernel": alone / times["kernel"],
+        "seconds for a vote of 25 rankings of 1,625,632 edges": counted["vote"],
+        "growth": growth,
+    }
+
+
 def against(revision: str, repeats: int = 3) -> dict[str, dict[str, float]]:
     """Speed of this code over that of another revision of the project, alternated, each time in a process of its own."""
     code = (
@@ -223,10 +346,14 @@ def measure(repeats: int = 5) -> dict[str, Any]:
     torch.set_num_threads(1)
     return {
         "workloads": {name: speed(workload, repeats=repeats) for name, workload in WORKLOADS.items()},
+        NETWORK_LINE: network(repeats=repeats),
         "growth of time": growth(repeats),
         "peak memory over the size of the data": memory(),
         LENET_LINE: lenet_memory(),
+        "supermasks": supermasks(repeats),
+        RANKED_LINE: ranked_memory(),
         "orders of 10,000 models by 100 agents": orders(),
+        "milliseconds of a round of EFFL": constrained(),
     }
 
 
@@ -245,11 +372,21 @@ def main(json: bool = False, revision: str | None = None) -> None:
         print(name)
         for what, value in values.items():
             print(f"  {what:<55}{value:10.2f}")
+    print(f"{NETWORK_LINE}: " + ", ".join(f"{what} {value:.2f}" for what, value in found[NETWORK_LINE].items()))
     for axis, ratios in found["growth of time"].items():
         print(f"time as {axis} double: " + ", ".join(f"{name} {value:.2f}" for name, value in ratios.items()))
     print(f"peak memory over the size of the data: {found['peak memory over the size of the data']:.2f}")
     print(f"peak memory of a round with E2FL's LeNet, 25 of 1000 clients: {found[LENET_LINE]:.2f} GB above base")
+    print("E2FL")
+    for what, value in found["supermasks"].items():
+        if what != "growth":
+            print(f"  {what:<75}{value:10.2f}")
+    for axis, ratios in found["supermasks"]["growth"].items():
+        print(f"  time of a round as {axis} double: " + ", ".join(f"{name} {value:.2f}" for name, value in ratios.items()))
+    print(f"  peak memory of a round on the LeNet supernet, 25 of 1000 clients: {found[RANKED_LINE]:.2f} GB above base")
     name, timed = "orders of 10,000 models by 100 agents", found["orders of 10,000 models by 100 agents"]
     for what, seconds in timed["seconds"].items():
         by_n, by_m = timed["growth"][what].values()
         print(f"{what} of {name}: {seconds:.3f} s; x{by_n:.1f} as agents double, x{by_m:.1f} as models double")
+    for many, parts in found["milliseconds of a round of EFFL"].items():
+        print(f"EFFL, {many}: " + ", ".join(f"{what} {value:.2f} ms" for what, value in parts.items()))

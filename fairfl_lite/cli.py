@@ -8,6 +8,7 @@ What a command needs is imported in it, after its request is known to be one: he
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import json
 import os
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import fairfl_lite
-from fairfl_lite.errors import BuildError, FairFLError, did_you_mean
+from fairfl_lite.errors import BuildError, FairFLError, did_you_mean, refused
 
 CLAIM_COLUMNS = ["id", "paper", "where", "kind", "printed", "measured", "low", "high", "seeds", "verdict", "notebook"]
 
@@ -28,7 +29,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction) and "invalid choice" in message:
-                written = message.split("invalid choice: ")[1].split("'")[1]
+                written = ast.literal_eval(message.split("invalid choice: ")[1].rpartition(" (choose from")[0])
                 message = f"There is no command {written!r}{did_you_mean(written, action.choices)}"
         self.exit(2, f"fairfl: {message.rstrip('.')}. Try {self.prog} --help.\n")
 
@@ -43,12 +44,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BuildError as error:
         print(f"fairfl: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("fairfl: stopped; what was finished is kept, the next run goes on with the rest.", file=sys.stderr)
-        return 130
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
         return 0
+    except OSError as error:
+        print(f"fairfl: {refused(error)}", file=sys.stderr)
+        return 2
+    except RuntimeError as error:
+        if "no locator available" not in str(error):  # of numba, when no folder that it tries can be written
+            raise
+        print("fairfl: Compiled code can be kept nowhere: set FAIRFL_CACHE to a folder that can be written.", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("fairfl: stopped; what was finished is kept, the next run goes on with the rest.", file=sys.stderr)
+        return 130
 
 
 def parser() -> argparse.ArgumentParser:
@@ -183,6 +192,9 @@ def do_references(args: argparse.Namespace) -> int:
     if args.update:
         changed = book.update(project, jobs)
         print("\n".join(f"{name}: outputs kept" for name in changed) or "All outputs were kept already.")
+        for one in jobs:
+            if one.absent:
+                print(f"{one.name}: left as it was, for it shows {' and '.join(one.absent)}, not here: see `fairfl data list`.")
         return 0
     found = book.differences(project, jobs)
     print("\n".join(found) or "All runs agree with the outputs kept in notebooks/.")
@@ -202,11 +214,11 @@ def do_lessons(args: argparse.Namespace) -> int:
 def do_claims(args: argparse.Namespace) -> int:
     from fairfl_lite import papers
 
-    if args.rerun and args.id is None:
+    if args.rerun and not args.id:
         raise FairFLError("Name the claim to measure again: fairfl claims ID --rerun.")
-    if args.paper:
+    if args.paper is not None:
         papers.load(args.paper)
-    if args.id:
+    if args.id is not None:
         paper = papers.of(args.id).paper
         if args.paper not in (None, paper):
             raise FairFLError(f"Claim {args.id} is one of {paper}: leave --paper {args.paper} out.")
@@ -271,9 +283,10 @@ def do_models(args: argparse.Namespace) -> int:
     from fairfl_lite.experiments.rankff import model_sets
 
     names = args.names or [name for name in model_sets.PAPER if name.startswith("mnist")]
-    for name, chosen in [(name, model_sets.get(name)) for name in names]:
-        trained = chosen.train()
-        print(f"{name}: {len(trained)} models of {trained.shape[1]:,} parameters in {chosen.folder}")
+    for name, sets in [(name, model_sets.trainings(name)) for name in names]:
+        for chosen in sets:
+            trained = chosen.train()
+            print(f"{name}: {len(trained)} models of {trained.shape[1]:,} parameters in {chosen.folder}")
     return 0
 
 

@@ -1,5 +1,6 @@
 """One kind of error for everything a user can mend, one for what ran and failed, and the nearest name for a misspelt one."""
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -9,8 +10,28 @@ class FairFLError(ValueError):
     """One clear sentence that says what is wrong and what to do; the command line prints it and exits with 2."""
 
 
+class StorageError(FairFLError):
+    """What a disk refused: no room, no permission, a folder that went away."""
+
+
 class BuildError(Exception):
     """The book could not be built: says which notebook failed where, or what the builder complained about."""
+
+
+def refused(error: OSError, where: Any = None) -> StorageError:
+    """What the disk refused, as one sentence. where : the file, for an error that does not name it."""
+    file = where or error.filename or "a file"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageError(
+            f"The disk is full, and {file} cannot be written: make room and start again; what is finished is kept."
+        )
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return StorageError(f"{file} cannot be used, {_said(error)}: change its permissions, or work in a folder of your own.")
+    return StorageError(f"{file} cannot be used, {_said(error)}: see that it is there and what it should be, and start again.")
+
+
+def _said(error: OSError) -> str:
+    return " ".join((error.strerror or str(error) or type(error).__name__).split()).lower()
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:

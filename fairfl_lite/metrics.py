@@ -1,5 +1,6 @@
-"""Fairness and accuracy from confusion counts [..., a, y, yhat], of any number of groups and classes for accuracy, of two
-groups and two classes for what compares groups (a = 1 privileged, y = yhat = 1 favourable); anything else is refused.
+"""Fairness and accuracy from confusion counts [..., a, y, yhat], of any number of groups and classes for accuracy and for EFFL's
+deviations over groups, of two groups and two classes for what compares groups (a = 1 privileged, y = yhat = 1 favourable);
+anything else is refused.
 
 Every metric takes a stack of counts and returns the stack of values; a stack [run, client] costs one call. A rate with no
 rows behind it is undefined and gives NaN, which passes on to whatever needs it; a rate of zero is a value.
@@ -158,6 +159,68 @@ def eqo_ratio(counts: np.ndarray) -> np.ndarray:
     return fairness(counts, "eqo")
 
 
+def _over_groups(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
+    """Population standard deviation of the rates top / bottom over the groups, the last axis, that have rows; 0 for one group
+    alone, undefined (NaN) without any."""
+    there = bottom > 0
+    many = there.sum(-1)
+    rate = np.where(there, top / np.where(there, bottom, 1), 0.0)
+    off = np.where(there, rate - rate.sum(-1, keepdims=True) / np.maximum(many, 1)[..., None], 0.0)
+    return np.where(many > 0, np.sqrt((off**2).sum(-1) / np.maximum(many, 1)), np.nan)
+
+
+def tpsd(counts: np.ndarray) -> np.ndarray:
+    """EFFL's true positive rate parity: the population standard deviation over groups of P(yhat = 1 | a, y = 1).
+
+    At least 0, and |TPR(a=0) - TPR(a=1)| / 2 for two groups. A group without positives is left out, and with one group left
+    the value is 0; undefined only where nobody is positive. For more than two classes the largest over classes c of
+    that of P(yhat = c | a, y = c), classes without rows left out.
+    """
+    hits, rows = np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(-1)  # [..., a, y]
+    if counts.shape[-1] == 2:
+        return _over_groups(hits[..., 1], rows[..., 1])
+    return _largest([_over_groups(hits[..., c], rows[..., c]) for c in range(counts.shape[-1])])
+
+
+def apsd(counts: np.ndarray) -> np.ndarray:
+    """EFFL's APSD as printed: the population standard deviation over groups of P(yhat = 1 | a), demographic parity.
+
+    Groups without rows are left out, with one group left the value is 0; undefined without rows. For more than two classes
+    the largest over classes c of that of P(yhat = c | a).
+    """
+    chosen, rows = counts.sum(-2), counts.sum((-2, -1))
+    if counts.shape[-1] == 2:
+        return _over_groups(chosen[..., 1], rows)
+    return _largest([_over_groups(chosen[..., c], rows) for c in range(counts.shape[-1])])
+
+
+def apsd_acc(counts: np.ndarray) -> np.ndarray:
+    """APSD as its name says, accuracy parity: the population standard deviation over groups of P(yhat = y | a).
+
+    Groups without rows are left out, with one group left the value is 0; undefined without rows. Any number of classes.
+    """
+    return _over_groups(np.trace(counts, axis1=-2, axis2=-1), counts.sum((-2, -1)))
+
+
+def _largest(values: list[np.ndarray]) -> np.ndarray:
+    """The largest of values that are defined."""
+    return np.fmax.reduce(values)
+
+
+def mean(values: np.ndarray) -> np.ndarray:
+    """Mean over the last axis, clients weighing alike, undefined ones left out."""
+    n = (~np.isnan(values)).sum(-1)
+    return np.where(n > 0, np.nansum(values, axis=-1) / np.maximum(n, 1), np.nan)
+
+
+def sample_spread(values: np.ndarray) -> np.ndarray:
+    """Sample standard deviation over the last axis (divided by n - 1), clients weighing alike, undefined ones left out; NaN for
+    one client alone. It is what EFFL's tables print."""
+    n = (~np.isnan(values)).sum(-1)
+    off = values - mean(values)[..., None]
+    return np.where(n > 1, np.sqrt(np.nansum(off**2, axis=-1) / np.maximum(n - 1, 1)), np.nan)
+
+
 def spread(values: np.ndarray) -> np.ndarray:
     """Population standard deviation over the last axis, clients weighing alike, undefined ones left out (Std-Acc.)."""
     return np.nanstd(values, axis=-1)
@@ -193,18 +256,25 @@ def interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float, flo
 MODEL: dict[str, Callable[..., np.ndarray]] = {
     "acc": accuracy, "balanced_acc": balanced_accuracy, "mcc": mcc, "eod": eod, "spd": spd, "di": di,
     "sp": sp_ratio, "eo": eo_ratio, "eqo": eqo_ratio, "positive": positive_rate,
+    "tpsd": tpsd, "apsd": apsd, "apsd_acc": apsd_acc,
     **{f"{metric}_code": partial(fairness, metric=metric, zero_rule=True, sp_as_coded=True) for metric in FAIRNESS},
 }  # fmt: skip
 CLIENTS = {"std_acc": spread, "var_acc": variance, "worst_acc": tail, "best_acc": lambda v: tail(v, best=True)}
+SUMMARIES = {"mean": mean, "std": spread, "sd": sample_spread}
+"""Of any metric over clients, by the name before it: "mean_tpsd", "std_tpsd" (divided by n), "sd_tpsd" (by n - 1)."""
 FEDERATION = ("acc", "eod", "spd", "std_acc")
 
 
 def of_federation(metric: str, counts: np.ndarray) -> np.ndarray:
-    """A metric of one model over a federation: counts [..., client, a, y, yhat] pooled, or a statistic over clients."""
+    """A metric of one model over a federation: counts [..., client, a, y, yhat] pooled, or a statistic over clients
+    (CLIENTS of their accuracy; SUMMARIES of any metric, such as "mean_tpsd")."""
     if metric in MODEL:
         return MODEL[metric](counts.sum(-4))
     if metric in CLIENTS:
         return CLIENTS[metric](accuracy(counts))
+    statistic, _, of = metric.partition("_")
+    if statistic in SUMMARIES and of in MODEL:
+        return SUMMARIES[statistic](MODEL[of](counts))
     raise FairFLError(f"There is no metric {metric!r}: choose among {', '.join([*MODEL, *CLIENTS])}.")
 
 

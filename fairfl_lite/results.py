@@ -23,17 +23,20 @@ import pandas as pd
 
 import fairfl_lite
 from fairfl_lite import data, imports, store
+from fairfl_lite.data.table import read_csv
 from fairfl_lite.errors import FairFLError
 
 LARGE = 500_000
+LONGEST = 100
+"""Letters of a name: what every disk can hold as a name of a file."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)*")
 _DECLARED: ContextVar[tuple[str, ...] | None] = ContextVar("declared", default=None)
 
 
 def path(name: str) -> Path:
     """The CSV of a result such as "fairfed/table1"."""
-    if not _NAME.fullmatch(name):
-        raise FairFLError(f"{name!r} is not the name of a result; write it as paper/table, e.g. fairfed/table1.")
+    if not _NAME.fullmatch(name) or len(name) > LONGEST:
+        raise FairFLError(f"{name[:LONGEST]!r} is not the name of a result; write it as paper/table, e.g. fairfed/table1.")
     plain = store.root() / "results" / f"{name}.csv"
     packed = plain.with_name(f"{plain.name}.gz")
     return packed if packed.is_file() else plain
@@ -66,7 +69,10 @@ def load(name: str) -> pd.DataFrame:
         raise FairFLError(f"A cell reads the result {name}, which its experiment does not say: add reads=({name!r},) to it.")
     if digest(name) != provenance(name).get("sha256"):
         raise FairFLError(f"{path(name)} was changed after it was measured: restore it from git or measure it again.")
-    return pd.read_csv(path(name), low_memory=False)
+    frame = read_csv(path(name), low_memory=False)
+    if len(frame) != provenance(name).get("rows"):
+        raise FairFLError(f"{path(name)} has {len(frame)} rows, and its provenance says another number: restore it from git.")
+    return frame
 
 
 def digest(name: str) -> str:
@@ -81,7 +87,7 @@ def provenance(name: str) -> dict[str, Any]:
         raise FairFLError(f"There is no result {name}: {path(name)} and its .json are needed; measure them first.")
     try:
         made = json.loads(_about(path(name)).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:  # not JSON, or not text at all
+    except (OSError, ValueError, RecursionError) as error:  # not JSON, or not text at all
         raise FairFLError(f"{_about(path(name))} is not readable: restore it from git.") from error
     if not isinstance(made, dict):
         raise FairFLError(f"{_about(path(name))} is not a provenance: restore it from git.")
@@ -134,7 +140,6 @@ def save(
         "rows": len(frame),
         "sha256": hashlib.sha256(content).hexdigest(),
     }
-    target.parent.mkdir(parents=True, exist_ok=True)
     store.write(target, content)
     other.unlink(missing_ok=True)
     store.write_json(_about(target), made)

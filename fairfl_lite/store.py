@@ -6,18 +6,29 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import tempfile
+import time
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.errors import FairFLError, refused
 
 if TYPE_CHECKING:
     import numpy as np
 
 PACKAGE = Path(__file__).parent
+PART = ".part"
+"""How the name of a file ends that is being written; it begins with a dot."""
+DIGEST = "sha256"
+BROKEN = (
+    OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, MemoryError, RuntimeError, SyntaxError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What numpy raises on a file that is missing, cut short, changed, pickled, encrypted, or no archive at all."""
 
 
 def root() -> Path:
@@ -26,7 +37,7 @@ def root() -> Path:
         named = Path(os.environ["FAIRFL_ROOT"])
         if not named.is_dir():
             raise FairFLError(f"FAIRFL_ROOT names {named}, which is not a folder: correct it or unset it.")
-        return named
+        return named.resolve()
     here = Path.cwd()
     for folder in (here, *here.parents, *PACKAGE.parents):
         project = folder / "pyproject.toml"
@@ -36,28 +47,89 @@ def root() -> Path:
 
 
 def cache_folder() -> Path:
-    """The folder named by FAIRFL_CACHE, otherwise the platform's cache folder for this package."""
-    named = os.environ.get("FAIRFL_CACHE")
-    if named:
-        return Path(named).expanduser()
-    import platformdirs
+    """The folder named by FAIRFL_CACHE, otherwise the platform's cache folder for this package.
 
-    return platformdirs.user_cache_path("fairfl-lite")
+    It holds compiled code, which is run: one that everybody can write to is refused.
+    """
+    named = os.environ.get("FAIRFL_CACHE", "").strip()
+    if named:
+        try:
+            folder = Path(named).expanduser()
+        except RuntimeError as error:
+            raise FairFLError(f"FAIRFL_CACHE names {named}, where ~ is nobody's: correct it or unset it.") from error
+    else:
+        import platformdirs
+
+        folder = platformdirs.user_cache_path("fairfl-lite")
+    for open_to_all in filter(_writable_by_all, (folder, folder / "numba")):
+        raise FairFLError(
+            f"Everybody can write to {open_to_all}, and compiled code in it is run: take that right away (chmod o-w), or name"
+            " another folder by FAIRFL_CACHE."
+        )
+    return folder
+
+
+def _writable_by_all(folder: Path) -> bool:
+    try:
+        mode = folder.stat().st_mode
+    except OSError:
+        return False
+    # In a folder with the sticky bit, as that for temporary files, nobody can replace what is somebody else's.
+    return os.name == "posix" and bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
 
 
 @contextlib.contextmanager
 def placed(target: Path) -> Iterator[BinaryIO]:
-    """A file to write that appears at `target` in one step, so no reader ever sees half of it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    """A file to write that appears at `target` in one step, readable by all, so no reader ever sees half of it.
+
+    StorageError when the disk is full or refuses. The first write into a folder removes what a killed process left there.
+    """
+    temporary = None
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(target.parent)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=PART)
         with os.fdopen(handle, "wb") as out:
+            with contextlib.suppress(OSError):
+                _lock(out)
             yield out
         Path(temporary).chmod(0o644)
         Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+    except BaseException as error:
+        if temporary:
+            with contextlib.suppress(OSError):
+                Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise refused(error, target) from error
         raise
+
+
+_SWEPT: set[Path] = set()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the files that killed processes were writing into a folder, once in the life of this one.
+
+    Whoever writes holds a lock, which ends with the process. A file of the last minute may not have its lock yet.
+    """
+    if folder in _SWEPT:
+        return
+    _SWEPT.add(folder)
+    for left in folder.glob(f".*{PART}"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > 60:
+                with left.open("rb") as there:
+                    _lock(there)
+                    left.unlink()
+
+
+def _lock(file: BinaryIO) -> None:
+    """Lock a file for as long as it is open; OSError when another process has it. Where there are no locks, nothing is swept."""
+    try:
+        import fcntl
+    except ImportError:
+        raise OSError("no locks") from None
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def write(target: Path, content: bytes | str) -> None:
@@ -77,32 +149,72 @@ def write_json(target: Path, content: Any) -> None:
     write(target, json.dumps(content, indent=1, sort_keys=True, default=plain) + "\n")
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, or {} when the file is missing, cut off or something else: as if it had never been."""
+def keep(target: Path, content: Mapping[str, Any]) -> None:
+    """Keep a JSON object for `kept`, with a digest of what it holds."""
+    known = json.loads(json.dumps(content, default=plain))
+    write_json(target, {**known, DIGEST: fingerprint(known)})
+
+
+def kept(path: Path) -> dict[str, Any]:
+    """The JSON object that `keep` left; {} when the file is missing, cut off, changed or another: as if it had never been."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        stated = found.pop(DIGEST)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) and fingerprint(found) == stated else {}
+
+
+def keep_text(target: Path, text: str) -> None:
+    """Keep a text for `kept_text`; its last line is a digest of the others."""
+    write(target, f"{text}{DIGEST} {hashlib.sha256(text.encode()).hexdigest()}\n")
+
+
+def kept_text(path: Path) -> str:
+    """The text that `keep_text` left, or "" when the file is missing, cut off or changed."""
+    try:
+        text, _, stated = path.read_bytes().decode().rpartition(f"{DIGEST} ")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return text if stated == f"{hashlib.sha256(text.encode()).hexdigest()}\n" else ""
 
 
 def write_arrays(target: Path, **arrays: np.ndarray) -> None:
-    """Replace a file of named arrays in one step; no pickled objects."""
+    """Replace a file of named arrays in one step, with a digest of what it holds; no pickled objects."""
     import numpy as np
 
     with placed(target) as out:
-        np.savez(out, allow_pickle=False, **arrays)
+        np.savez(out, allow_pickle=False, **arrays, **{DIGEST: np.array(_digest(arrays))})
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays kept at `path` by name; none when there is no such file or it is not whole."""
+def read_arrays(path: Path, sealed: bool = False) -> dict[str, np.ndarray]:
+    """The arrays kept at `path` by name; none when there is no such file, it is not whole, or it holds others than were kept.
+
+    sealed : whether a file without a digest is refused too. Models that took hours, before there were digests, are taken.
+    """
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as kept:
-            return {name: kept[name] for name in kept.files}
-    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile):
+        with np.load(path, allow_pickle=False) as archive:
+            found = {name: archive[name] for name in archive.files}
+        stated = found.pop(DIGEST, None)
+        if stated is None:
+            return {} if sealed else found
+        return found if str(stated) == _digest(found) else {}
+    except BROKEN:
         return {}
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """sha256 over the names, kinds, shapes and bytes of arrays."""
+    import numpy as np
+
+    whole = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name])
+        whole.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        whole.update(np.ascontiguousarray(array).data if array.size else b"")
+    return whole.hexdigest()
 
 
 def sha256(path: Path) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import chromium
 import nbformat
 import pytest
 from hypothesis import settings
@@ -30,3 +31,13 @@ def make_project(tmp_path: Path) -> Callable[[Mapping[str, nbformat.NotebookNode
     from small import small_project
 
     return lambda notebooks: small_project(tmp_path / "project", notebooks)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[chromium.Browser]:
+    """A Chromium for all tests of a process that look at pages."""
+    program = chromium.found()
+    if program is None:
+        pytest.skip(chromium.MISSING)
+    with chromium.Browser(program) as one:
+        yield one

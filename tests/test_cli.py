@@ -9,7 +9,7 @@ import pytest
 from small import code, notebook
 
 import fairfl_lite
-from fairfl_lite import cli, experiments, ledger, results
+from fairfl_lite import cli, experiments, ledger, results, store
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.experiments.base import Experiment
 from fairfl_lite.experiments.rankff.model_sets import ModelSet
@@ -40,6 +40,13 @@ def project(make_project, monkeypatch):
         (["claims", "fairfed.t1.adult.eod.alpha0.1.fairfed", "--paper", "rankff"], "leave --paper rankff out"),
         (["claims", "--paper", "fairfde"], "choose one of"),
         (["claims", "--rerun"], "Name the claim"),
+        (["claims", ""], "There is no claim"),
+        (["claims", "--paper", ""], "choose one of"),
+        (["claims", "--changes", "a\0b"], "There is no edition"),
+        (["run", "a\0b"], "There is no notebook"),
+        (["run", "\ud800"], "There is no notebook"),
+        (["run", "x" * 5000], "There is no notebook"),
+        (["run", ""], "There is no notebook"),
     ],
 )
 def test_a_request_that_cannot_be_met_is_refused_before_anything_runs(project, capsys, arguments, says):
@@ -58,7 +65,48 @@ def test_a_corrupt_notebook_gets_one_sentence(project, capsys, content):
     assert cli.main(["run", "a/one", "-p", "x=0.75"]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert said.endswith("is not a readable notebook: restore it from git.\n")
+    assert "is not a readable notebook" in said and said.endswith(": restore it from git.\n")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        (("cells",), None, "cells is None, and must be a list"),
+        (("cells", 0), 7, "cells.0 is 7, and must be a mapping"),
+        (("cells", 0, "metadata", "tags"), None, "cells.0.metadata.tags is None, and must be a list"),
+        (("cells", 0, "metadata"), [], "cells.0.metadata is [], and must be a mapping"),
+        (("cells", 0, "cell_type"), "cod", "did you mean 'code'"),
+        (("metadata", "fairfl"), [], "metadata.fairfl is [], and must be a mapping"),
+        (("metadata", "fairfl"), {"seconds": "x"}, "metadata.fairfl.seconds is 'x', and must be a number from 0"),
+        (("metadata", "fairfl"), {"data": "adult"}, "metadata.fairfl.data is 'adult', and must be a list"),
+        (("metadata", "fairfl"), {"profiles": {"paper": 3}}, "metadata.fairfl.profiles.paper is 3, and must be a mapping"),
+    ],
+)
+def test_a_notebook_of_another_shape_is_refused_by_the_place(project, capsys, place, value, says):
+    path = project.source("a/one")
+    whole = inner = json.loads(path.read_text())
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    path.write_text(json.dumps(whole))
+    assert cli.main(["run", "a/one", "--why"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and says in said
+
+
+@pytest.mark.parametrize("how", ["loop", "folder", "nowhere", "brackets"])
+def test_a_notebook_that_cannot_be_opened_gets_one_sentence(project, capsys, how):
+    path = project.source("a/one")
+    path.unlink()
+    if how == "folder":
+        path.mkdir()
+    elif how == "brackets":
+        path.write_text("[" * 100_000)
+    else:
+        path.symlink_to(path.name if how == "loop" else "nowhere.ipynb")
+    assert cli.main(["run", "a/one", "--why"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "is not a readable notebook" in said
 
 
 @pytest.mark.parametrize(("written", "meant"), [("bild", "build"), ("claim", "claims"), ("refrences", "references")])
@@ -67,6 +115,14 @@ def test_a_misspelt_command_gets_the_nearest(capsys, written, meant):
         cli.main([written])
     assert stopped.value.code == 2
     assert f"did you mean {meant}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("written", ["a'b", "'", '"', "a (choose from b", "", "\x1b[31m"])
+def test_a_command_with_quotes_is_repeated_as_it_was_written(capsys, written):
+    with pytest.raises(SystemExit):
+        cli.main([written])
+    said = capsys.readouterr().err
+    assert said.startswith(f"fairfl: There is no command {written!r}") and said.count("\n") == 1
 
 
 def test_version(capsys):
@@ -149,7 +205,8 @@ def test_models_trains_the_named_sets_or_those_of_mnist(monkeypatch, capsys):
     monkeypatch.setattr(ModelSet, "train", lambda self: trained.append(self.folder.name) or np.zeros((self.count, 3)))
     assert cli.main(["models"]) == 0
     assert cli.main(["models", "cifar10-fixed"]) == 0
-    assert [name.rpartition("-")[0] for name in trained] == ["mnist-fixed", "mnist-random", "cifar10-fixed"]
+    wanted = ["mnist-fixed"] * 5 + ["mnist-random"] * 5 + ["cifar10-fixed"]
+    assert [name.rpartition("-")[0] for name in trained] == wanted and len(set(trained)) == 11
     assert "cifar10-fixed: 100 models of 3 parameters" in capsys.readouterr().out
 
 
@@ -160,3 +217,10 @@ def test_errors_are_one_sentence(monkeypatch, capsys):
     monkeypatch.setattr(runner.Project, "find", refuse)
     assert cli.main(["build", "--why"]) == 2
     assert capsys.readouterr().err == "fairfl: Do this instead.\n"
+
+
+def test_a_root_named_from_here_is_the_same_from_elsewhere(monkeypatch, tmp_path):
+    monkeypatch.setenv("FAIRFL_ROOT", ".")
+    monkeypatch.chdir(tmp_path)
+    found = store.root()
+    assert found.is_absolute() and found == tmp_path.resolve()

@@ -119,7 +119,7 @@ COMPARED = {
     "fairfed": "fedavg local global fairfed",
     "fair-fate": "fedavg fedmom feddemon lr gr fedval fair-fate",
     "rankff": "fedavg corefed rankff",
-    "effl": "fedavg q-ffl afl ditto fcfl fedmgda effl",
+    "effl": "fedavg q-ffl afl ditto fcfl fedmgda fedmdfg fairbatch fairreg effl",
     "e2fl": "fedavg q-ffl afl ditto ifca e2fl",
     "groups": "women men",
 }

@@ -171,3 +171,67 @@ def test_interval_is_students():
 def test_unknown_metric_is_one_sentence():
     with pytest.raises(FairFLError, match="choose among"):
         metrics.of_federation("eodd", np.ones((1, 2, 2, 2, 2)))
+
+
+# EFFL's deviations over groups.
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows, st.integers(12, 80), st.integers(2, 4))
+def test_deviations_over_groups_against_fairlearn(seed, n, groups):
+    rng = np.random.default_rng(seed)
+    a, (y, p) = rng.integers(0, groups, n), rng.integers(0, 2, (2, n))
+    c = np.zeros((groups, 2, 2), np.int64)
+    np.add.at(c, (a, y, p), 1)
+    positive = y == 1
+    sel = oracle.MetricFrame(metrics=oracle.selection_rate, y_true=y, y_pred=p, sensitive_features=a).by_group
+    acc = oracle.MetricFrame(metrics=accuracy_score, y_true=y, y_pred=p, sensitive_features=a).by_group
+    close(metrics.apsd(c), sel.std(ddof=0))
+    close(metrics.apsd_acc(c), acc.std(ddof=0))
+    if positive.any():
+        among = {"y_true": y[positive], "y_pred": p[positive], "sensitive_features": a[positive]}
+        close(metrics.tpsd(c), oracle.MetricFrame(metrics=oracle.true_positive_rate, **among).by_group.std(ddof=0))
+    if groups == 2 and len(acc) == 2:
+        close(metrics.apsd(c), abs(metrics.spd(c)) / 2)
+        if not np.isnan(metrics.eod(c)):
+            close(metrics.tpsd(c), abs(metrics.eod(c)) / 2)
+
+
+def test_deviations_over_groups_by_hand():
+    c = np.array([[[2, 2], [1, 3]], [[0, 0], [0, 0]], [[1, 0], [2, 2]]])  # [a, y, yhat]; nobody is in group 1
+    close(metrics.tpsd(c), abs(3 / 4 - 2 / 4) / 2)
+    close(metrics.apsd(c), abs(5 / 8 - 2 / 5) / 2)
+    close(metrics.apsd_acc(c), abs(5 / 8 - 3 / 5) / 2)
+    alone, nobody = c * np.array([1, 0, 0])[:, None, None], 0 * c
+    for metric in ("tpsd", "apsd", "apsd_acc"):
+        assert metrics.MODEL[metric](alone) == 0 and np.isnan(metrics.MODEL[metric](nobody))
+        close(metrics.MODEL[metric](np.stack([c, alone])), [metrics.MODEL[metric](c), 0])
+    no_positives = c.copy()
+    no_positives[2, 1] = 0
+    assert metrics.tpsd(no_positives) == 0 and metrics.apsd(no_positives) > 0
+    no_positives[:, 1] = 0
+    assert np.isnan(metrics.tpsd(no_positives))
+
+
+def test_deviations_of_three_classes_are_the_largest_over_classes():
+    c = np.array([[[4, 0, 0], [1, 1, 0], [0, 0, 0]], [[1, 1, 2], [0, 2, 0], [0, 0, 0]]])
+    close(metrics.tpsd(c), max(abs(4 / 4 - 1 / 4), abs(1 / 2 - 2 / 2)) / 2)  # class 2 has no rows
+    close(metrics.apsd(c), max(abs(5 / 6 - 1 / 6), abs(1 / 6 - 3 / 6), abs(0 - 2 / 6)) / 2)
+    close(metrics.apsd_acc(c), abs(5 / 6 - 3 / 6) / 2)
+
+
+def test_what_effl_prints_over_clients():
+    rng = np.random.default_rng(0)
+    c = rng.integers(1, 9, (2, 5, 3, 2, 2, 2))  # [run, round, client, a, y, yhat]
+    for metric in ("acc", "tpsd", "apsd_acc"):
+        each = metrics.MODEL[metric](c)
+        close(metrics.of_federation(f"mean_{metric}", c), each.mean(-1))
+        close(metrics.of_federation(f"std_{metric}", c), each.std(-1))
+        close(metrics.of_federation(f"sd_{metric}", c), each.std(-1, ddof=1))
+    c[0, 0, 1] = 0  # a client without rows is left out
+    close(metrics.of_federation("sd_acc", c)[0, 0], np.std(metrics.accuracy(c[0, 0, [0, 2]]), ddof=1))
+    close(metrics.of_federation("mean_acc", c)[0, 0], np.mean(metrics.accuracy(c[0, 0, [0, 2]])))
+    assert np.isnan(metrics.of_federation("sd_acc", c[:, :, :1])).all() and metrics.of_clients("mean_acc", c) is None
+    assert np.isnan(metrics.mean(np.full(3, np.nan)))
+    with pytest.raises(FairFLError, match="no metric 'mean_nothing'"):
+        metrics.of_federation("mean_nothing", c)

@@ -301,13 +301,13 @@ def test_a_file_that_is_not_whole_is_trained_again_and_only_that_one(tiny, train
     assert {path for path in kept if now[path] != kept[path]} == {broken} and set(now) == set(kept)
 
 
-def test_files_hold_one_plain_array_and_no_pickle(tiny):
+def test_files_hold_one_plain_array_its_digest_and_no_pickle(tiny):
     whole(SMALL)
     files = sorted(SMALL.folder.iterdir())
     assert [path.name for path in files] == ["0.npz", "180.npz", "270.npz", "90.npz"]
     for path in files:
         with np.load(path, allow_pickle=False) as kept:
-            assert kept.files == ["values"] and kept["values"].dtype == np.float32
+            assert kept.files == ["values", "sha256"] and kept["values"].dtype == np.float32
 
 
 OTHER = [{"reading": "random"}, {"network": CNN((1, 1), 3)}, {"images": 25}, {"epochs": 2}, {"batch": 9},

@@ -44,7 +44,7 @@ def test_agents_draw_disjoint_test_images_and_the_mean_is_over_their_own():
 def test_stored_choices_keep_the_theorems_and_the_definitions():
     """Theorem 3.1 bounds RankFF's rank; nobody's beta is below RankFF's; a rank is never above the position."""
     wide = results.load("rankff/discrete").pivot_table(
-        index=["dataset", "reading", "models", "instance", "seed", "method"], columns="metric", values="value"
+        index=["dataset", "reading", "models", "instance", "training", "seed", "method"], columns="metric", values="value"
     )
     ours = wide.xs("rankff", level="method")
     agents = ours.index.get_level_values("dataset").map({"mnist": 10, "cifar10": 100}).to_numpy()
@@ -54,9 +54,22 @@ def test_stored_choices_keep_the_theorems_and_the_definitions():
     assert (wide["rank"] < wide["beta"]).all() and (ours["literal"] >= ours["k"] - 1e-12).all()
 
 
+@pytest.mark.parametrize("name", ["rankff/discrete", "rankff/heterogeneity"])
+def test_sets_are_trained_as_often_as_the_code_says_and_dealt_out_anew_each_time(name):
+    """Every combination of training and draw is there once; the trainings of MNIST differ, so no set was read twice."""
+    frame = results.load(name)
+    for (dataset, reading), part in frame.groupby(["dataset", "reading"]):
+        times = model_sets.TRAININGS[f"{dataset}-{reading}"]
+        assert sorted(part["training"].unique()) == list(range(times)) and sorted(part["seed"].unique()) == list(range(20))
+        by_run = part.pivot(index=["training", "seed"], columns=[c for c in part if c not in ("training", "seed", "value")])
+        assert len(by_run) == 20 * times
+        assert len({tuple(values) for values in by_run["value"].fillna(-1).groupby("training").mean().to_numpy()}) == times
+
+
 def test_the_landscape_agrees_with_the_choice():
     where = ["dataset", "reading", "instance"]
-    choice = results.load("rankff/discrete").query("models == 'all' and seed == 0 and metric == 'beta' and method == 'rankff'")
+    choice = results.load("rankff/discrete").query("models == 'all' and metric == 'beta' and method == 'rankff'")
+    choice = choice.query("training == 0 and seed == 0")  # the first trained set, as its agents of draw 0 see it
     least = results.load("rankff/landscape").groupby(where)["beta"].min()
     excess = choice.set_index(where)["value"] - least
     assert len(excess) == len(least) and excess.between(-1e-12, 0.05).all(), "ties move the choice by a few places at most"
@@ -69,7 +82,7 @@ def test_heterogeneity_is_within_what_the_distances_can_be():
     for distance, limit in most.items():
         chosen = frame["distance"] == distance
         assert (frame["value"][chosen] <= limit[chosen] + 1e-9).all() and (frame["value"][chosen] >= 0).all()
-    cell = ["dataset", "reading", "models", "instance", "seed", "distance"]
+    cell = ["dataset", "reading", "models", "instance", "training", "seed", "distance"]
     spread = frame.pivot_table(index=cell, columns="how", values="value")
     assert (spread["mean"] <= spread["max"] + 1e-9).all()
 

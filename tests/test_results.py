@@ -116,12 +116,30 @@ def test_missing_changed_and_unreadable(root: Path) -> None:
     target.write_text(target.read_text().replace("fedavg", "local"))
     with pytest.raises(FairFLError, match="was changed after it was measured"):
         results.load("fairfed/table1")
-    for damage, message in (("{", "not readable"), ("[]", "not a provenance")):
+    for damage, message in (("{", "not readable"), ("[]", "not a provenance"), ("[" * 100_000, "not readable")):
         target.with_suffix(".json").write_text(damage)
         with pytest.raises(FairFLError, match=message):
             results.provenance("fairfed/table1")
     target.with_suffix(".json").unlink()
     assert not results.exists("fairfed/table1")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "not a table that can be read"),
+        (b"\xff\xfe", "not a table that can be read"),
+        (b"a,b\n1,2,3\n4,5,6,7\n", "not a table that can be read"),
+        (b"a,value\n1,2\n", "has 1 rows, and its provenance says another number"),
+    ],
+)
+def test_a_table_that_is_none_is_refused_even_with_its_sha256_renewed(content: bytes, says: str) -> None:
+    target = save(frame())
+    target.write_bytes(content)
+    made = json.loads(target.with_suffix(".json").read_text())
+    store.write_json(target.with_suffix(".json"), made | {"sha256": hashlib.sha256(content).hexdigest()})
+    with pytest.raises(FairFLError, match=says):
+        results.load("fairfed/table1")
 
 
 def test_a_failed_save_leaves_the_old_result(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +150,7 @@ def test_a_failed_save_leaves_the_old_result(root: Path, monkeypatch: pytest.Mon
         raise OSError("no space left")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(FairFLError, match="no space left"):
         save(frame().assign(value=0.0))
     assert [path.name for path in sorted(target.parent.iterdir())] == ["table1.csv", "table1.json"]
     monkeypatch.undo()

@@ -11,7 +11,26 @@ from numba import njit
 from small import ROOT
 
 from fairfl_lite.engines import simd
-from fairfl_lite.engines.simd import LANES, add, fma, load, mul, positive, sigmoid, splat, store, sub, tanh, total
+from fairfl_lite.engines.simd import (
+    LANES,
+    above,
+    add,
+    fma,
+    load,
+    mul,
+    ones,
+    positive,
+    sigmoid,
+    signed_above,
+    splat,
+    spread,
+    store,
+    sub,
+    tanh,
+    total,
+    turned,
+    where_larger,
+)
 
 numbers = arrays(np.float32, LANES, elements=st.floats(-30, 30, width=32))
 
@@ -91,6 +110,33 @@ def test_not_a_number_is_not_positive_and_reaches_its_own_lane_only():
     assert np.isnan(out[3]) and (np.delete(out, 3) == 0).all()
 
 
+@njit
+def _sign_work(x, y, limit, value, out):
+    store(out, 0, signed_above(load(x, 0), limit, value))
+    store(out, 16, turned(load(x, 0), load(x, 0), load(y, 0)))
+    store(out, 32, where_larger(load(x, 0), load(y, 0), splat(np.float32(1)), load(y, 0)))
+    store(out, 48, spread(x, 5))
+    return above(load(x, 0), limit)
+
+
+@njit
+def _ones(bits):
+    return ones(bits)
+
+
+@given(x=numbers, y=numbers, limit=st.floats(-1, 20, width=32), value=st.floats(0, 2, width=32))
+def test_signs_and_comparisons(x, y, limit, value):
+    out = np.empty(64, np.float32)
+    bits = _sign_work(x, y, np.float32(limit), np.float32(value), out)
+    over = np.abs(x) > np.float32(limit)
+    assert (out[:16] == np.where(over, np.copysign(np.float32(value), x), 0)).all()
+    assert (np.signbit(out[:16])[over] == np.signbit(x)[over]).all()  # -0.0 has a sign
+    assert (out[16:32] == np.copysign(x, np.where(np.signbit(x) == np.signbit(y), x, -x))).all()
+    assert (out[32:48] == np.where(x > y, 1, y)).all() and (out[48:] == x[5]).all()
+    assert bits == sum(1 << lane for lane in range(LANES) if over[lane]) and _ones(bits) == over.sum()
+
+
 def test_only_the_fused_kernels_use_it():
     users = [path for path in (ROOT / "fairfl_lite").rglob("*.py") if re.search(r"\bsimd\b", path.read_text())]
-    assert {path.name for path in users} <= {"fused.py", "simd.py", "__init__.py"} and simd.LANES == 16
+    kernels = {"convolution.py", "edge_popup.py", "fused.py"}
+    assert {path.name for path in users} <= {*kernels, "simd.py", "__init__.py"} and simd.LANES == 16

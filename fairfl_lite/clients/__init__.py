@@ -1,6 +1,7 @@
-"""What a client does: how it trains, and what it does to its own rows before."""
+"""What a client does: how it trains, what it does to its own rows before, and what a malicious one sends."""
 
+from fairfl_lite.clients.attacks import Attack
 from fairfl_lite.clients.debias import Debias
 from fairfl_lite.clients.local import Local
 
-__all__ = ["Debias", "Local"]
+__all__ = ["Attack", "Debias", "Local"]

@@ -1,7 +1,7 @@
 """ACSIncome (US census survey of 2018, by state): predict whether income is above 50,000 dollars."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +64,7 @@ def build(
     """
     choose(sensitive, PRIVILEGED, "sensitive attribute of dataset 'acsincome' named")
     prepared = PREPARED in paths
-    frame = _prepared(paths[PREPARED], states) if prepared else _folktables(paths, states)
+    frame = _prepared(paths[PREPARED], states) if prepared else by_state(paths, states, _read_survey)
     a = (frame[PRIVILEGED[sensitive]] == 1).to_numpy(np.int8)
     state = frame["STATE"].to_numpy(str)
 
@@ -109,23 +109,46 @@ def _prepared(path: Path, states: Sequence[str] | None) -> pd.DataFrame:
     return frame[frame["STATE"].isin(_wanted(states, usable))].reset_index(drop=True)
 
 
-def _folktables(paths: Mapping[str, Path], states: Sequence[str] | None) -> pd.DataFrame:
+def by_state(paths: Mapping[str, Path], states: Sequence[str] | None, read: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
+    """The survey's files of these states (None: all there are), each read by `read`, with a column STATE."""
     coded = {re.sub(r"\D", "", name): path for name, path in paths.items()}
-    by_state = {STATES[code]: path for code, path in coded.items() if code in STATES}
-    wanted = _wanted(states, sorted(by_state))
-    return pd.concat([_read_survey(by_state[state], state) for state in wanted], ignore_index=True)
+    files = {STATES[code]: path for code, path in coded.items() if code in STATES}
+    strange = sorted(path.name for code, path in coded.items() if code not in STATES)
+    if strange:
+        raise FairFLError(f"{strange[0]} bears the number of no state: remove it, or download the survey again.")
+    wanted = _wanted(states, sorted(files))
+    return pd.concat([read(files[state]).assign(STATE=state) for state in wanted], ignore_index=True)
 
 
-def _read_survey(path: Path, state: str) -> pd.DataFrame:
-    columns = [*FEATURES, "SEX", "RAC1P", "PINCP", "PWGTP"]
+def read_columns(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """The named columns of one file of the survey, as numbers."""
     try:
-        frame = pd.read_csv(path, usecols=columns, dtype=np.float32)
+        return pd.read_csv(path, usecols=list(columns), dtype=np.float32)
     except (ValueError, OSError) as error:
         raise FairFLError(f"{path} is not a file of the survey: download it again or remove it.") from error
+
+
+def _read_survey(path: Path) -> pd.DataFrame:
+    columns = [*FEATURES, "SEX", "RAC1P", "PINCP", "PWGTP"]
+    frame = read_columns(path, columns)
     kept = (frame["AGEP"] > 16) & (frame["PINCP"] > 100) & (frame["WKHP"] > 0) & (frame["PWGTP"] >= 1)
     frame = frame.loc[kept, columns[:-1]].fillna(-1)
+    _refuse_odd(path, frame)
     frame["PINCP"] = frame["PINCP"] > 50_000
-    return frame.astype(np.int16).assign(STATE=state)
+    return frame.astype(np.int16)
+
+
+def _refuse_odd(path: Path, frame: pd.DataFrame) -> None:
+    """What no file of the survey holds: a code that is no small whole number, a sex or race without a code, nobody at all."""
+    if frame.empty:
+        raise FairFLError(f"{path} has no row that ACSIncome uses: download it again or remove it.")
+    limits = {"SEX": (1, 2), "RAC1P": (1, 9), "PINCP": (-1e8, 1e8)}
+    for name in frame:
+        low, high = limits.get(name, (-1, 9999))
+        odd = ~frame[name].between(low, high) | (frame[name] % 1 != 0)
+        if odd.any():
+            value = frame.loc[odd, name].iloc[0]
+            raise FairFLError(f"{path} has {name} = {value:g}, which the survey does not know: download it again or remove it.")
 
 
 def _wanted(states: Sequence[str] | None, usable: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ import pandas as pd
 from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, raw_digest
 from fairfl_lite.data.table import Table, encode, raw
-from fairfl_lite.errors import choose
+from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.store import fingerprint
 
 WHEEL = "aif360==0.2.0"
@@ -31,6 +31,7 @@ def build(
     rows: str = "complete",
     features: str = "fairfed",
     keep_sensitive: bool = False,
+    unknown: str = "category",
 ) -> Table:
     """Adult as a Table. y = 1: income above 50K. a = 1: Male (sensitive="sex") or White ("race").
 
@@ -42,13 +43,20 @@ def build(
     features : "fairfed" leaves out the sensitive attribute and fnlwgt, which counts the people a row stands
         for and is no trait of a person. "all" = the 14 columns of the files in their order, as FAIR-FATE uses
         them: fnlwgt and the sensitive attribute (as `a`) too; the other one of sex and race is a category.
+        "categorical" = the 8 categorical columns without the sensitive one, continuous ones dropped, as in the code that EFFL
+        follows (FCFL, after Mohri et al. 2019). With rows="all", encoding="onehot" and sensitive="race" these are 97 columns.
+    unknown : "category" = "?" is a value like any other. "zeros" = it has no column of its own in one-hot coding, so that a row
+        with "?" is all zeros there: 94 columns instead of 97, as in FCFL's code.
     keep_sensitive : adds the sensitive attribute to X as its last column, unless features="all" has it. The
         other one of sex and race is always a feature.
-    `columns` has every raw column but income, and "file" ("train" or "test").
+    `columns` has every raw column but income, and "file" ("train" or "test"); with features="categorical" also "degree",
+    which is "Doctorate" or "others", EFFL's two clients.
     """
     choose(rows, ("complete", "train", "all"), "setting of rows")
     choose(sensitive, PRIVILEGED, "sensitive attribute of dataset 'adult' named")
-    choose(features, ("fairfed", "all"), "setting of features")
+    choose(features, ("fairfed", "all", "categorical"), "setting of features")
+    if choose(unknown, ("category", "zeros"), "setting of unknown") == "zeros" and encoding != "onehot":
+        raise FairFLError("unknown='zeros' leaves columns out of one-hot coding: give encoding='onehot' as well.")
     files = {"train": "adult.data"} if rows == "train" else {"train": "adult.data", "test": "adult.test"}
     parts = [_read(paths[name]).assign(file=file) for file, name in files.items()]
     frame = pd.concat(parts, ignore_index=True)
@@ -60,6 +68,11 @@ def build(
     if features == "all":
         used = frame[COLUMNS[:-1]].assign(**{sensitive: group[sensitive]})
         categorical |= {*PRIVILEGED} - {sensitive}
+    elif features == "categorical":
+        categorical |= {*PRIVILEGED} - {sensitive}
+        used = frame[[column for column in COLUMNS if column in categorical]]
+        if keep_sensitive:
+            used = used.assign(**{sensitive: group[sensitive]})
     else:
         used = frame.drop(columns=["fnlwgt", "income", "file", *PRIVILEGED])
         if sensitive == "race":
@@ -70,10 +83,17 @@ def build(
         if keep_sensitive:
             used[sensitive] = group[sensitive]
     X, names = encode(used, categorical, encoding)
+    if unknown == "zeros":
+        known = [i for i, name in enumerate(names) if not name.endswith("=?")]
+        X, names = X[:, known], tuple(names[i] for i in known)
 
+    columns = raw(frame, [*COLUMNS[:-1], "file"])
+    if features == "categorical":
+        columns["degree"] = np.where(columns["education"] == "Doctorate", "Doctorate", "others")
     options = {"encoding": encoding, "sensitive": sensitive, "rows": rows, "keep_sensitive": keep_sensitive}
-    # Left out where it is the default, so that the option changes no digest.
+    # Left out where they are the default, so that the options change no digest.
     options |= {} if features == "fairfed" else {"features": features}
+    options |= {} if unknown == "category" else {"unknown": unknown}
     return Table(
         name="adult",
         X=X,
@@ -81,7 +101,7 @@ def build(
         a=group[sensitive],
         features=names,
         sensitive=sensitive,
-        columns=raw(frame, [*COLUMNS[:-1], "file"]),
+        columns=columns,
         digest=fingerprint(raw_digest(DATASET), options),
         options=options,
     )

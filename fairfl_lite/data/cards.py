@@ -82,6 +82,9 @@ ADULT = DataCard(
         " encoding='onehot' is the other reading.",
         "The sensitive attribute is not a feature. FAIR-FATE keeps it, and uses all 48,842 rows and all 14 columns"
         " scaled to 0..1: rows='all', features='all', scaling='minmax'.",
+        "EFFL does not say which columns it uses. The code of FCFL, whose split by doctorate it takes over, has the categorical"
+        " columns alone, one-hot, with race left out: rows='all', features='categorical', encoding='onehot', sensitive='race',"
+        " scaling='none'. There 'unknown' has no column of its own; unknown='zeros' does the same.",
     ),
 )
 
@@ -273,6 +276,131 @@ ACSINCOME = DataCard(
         "The complete data come from folktables' files. A prepared file is read when those are not"
         " there: it lacks California, has a third of Florida, merged values, and twelve states that"
         " its makers altered; those twelve are left out and 38 states remain.",
+    ),
+)
+
+SYNTHETIC = DataCard(
+    title="Synthetic data of EFFL (two attributes, two clients)",
+    provenance="Drawn by this package from the distribution that EFFL prints in its appendix B.1. Nobody was measured.",
+    measured="One row per draw: x1, x2 and the protected attribute A, which is 0 or 1 with equal chances.",
+    label=(
+        "y = 1: drawn with a chance that depends on A and on the sign of x1 + x2: 0.3 and 0.6 for A = 0, 0.1 and 0.9 for A = 1."
+    ),
+    sensitive="A, a = 1 for A = 1. Its labels follow the sign of x1 + x2 more closely, and its x2 is larger by 1 on average.",
+    licence="that of this package",
+    url="https://arxiv.org/abs/2309.16338",
+    citation="Recipe: Gao et al. (2023), EFFL, appendix B.1.",
+    published={"clients": 2},
+    harms=("Taking a gap that was written into a recipe for one that was found.",),
+    limits=(
+        "No classifier is right more often than 0.775: the best one answers by the sign of x1 + x2, for both groups alike.",
+        "That best classifier is not fair by any of the paper's measures. So a fair method has to lose accuracy here.",
+        "The clients differ in x1, which is all that separates them, so neither has seen what the other knows.",
+    ),
+    decisions=(
+        "The number of rows is not printed: 5,000 for training and 2,000 for test, drawn anew for each seed.",
+        "N(., 2) may give a variance or a standard deviation. Variance is what the notation usually means; spread='sd' is the"
+        " other reading. The numbers that are printed for FedAvg do not decide between them.",
+        "A is an input, since the paper writes h(X, A). keep_sensitive=False leaves it out.",
+    ),
+)
+
+ACSPUBLICCOVERAGE = DataCard(
+    title="ACSPublicCoverage (US survey of 2022, by state)",
+    provenance=(
+        "The American Community Survey of the US Census Bureau, through folktables, which chooses rows and columns. EFFL uses the"
+        " survey of 2022; the authors of the task describe that of 2018."
+    ),
+    measured=(
+        "One row per person under 65 with a yearly income of 30,000 dollars or less: age, schooling, marital status, sex,"
+        " disability, employment of the parents, citizenship, mobility, military service, ancestry, nativity, hearing, vision and"
+        " cognitive difficulty, income, employment, birth of a child, race."
+    ),
+    label="y = 1: covered by public health insurance.",
+    sensitive="Race as self-reported, a = 1 for White alone and 0 for all others. By option sex, a = 1 for male.",
+    licence="public use file of the US Census Bureau; folktables itself is MIT",
+    url="https://github.com/socialfoundations/folktables",
+    citation="Ding, Hardt, Miller and Schmidt (2021), Retiring Adult, NeurIPS.",
+    published={"clients": 51, "features of the task, the state among them": 19, "rows in the survey of 2018": 1_138_289},
+    harms=(
+        "Coverage is partly a matter of law: who may have public insurance differs by state. A model can learn the law of a state"
+        " from its people, and be called unfair for it.",
+        "A person whom the model takes for covered may be somebody who is missed when help is handed out.",
+    ),
+    limits=(
+        "Rules of eligibility differ between states, so clients differ in the label and not only in the features.",
+        "White against everyone else joins groups that differ in both directions.",
+        "The Bureau adds noise and swaps records to protect people. Survey weights are not used.",
+    ),
+    decisions=(
+        "Files, filter and columns are those of folktables. The state is left out of the features, since it is the client.",
+        "EFFL does not say what its sensitive attribute is here. Race is taken, which is the group of folktables' task.",
+        "Clients are the 50 states and Puerto Rico, as folktables lists them: 51, as many as are printed.",
+        "Empty cells are 0, as in folktables.",
+    ),
+)
+
+EICU = DataCard(
+    title="eICU (intensive care in US hospitals, 2014-2015)",
+    provenance=(
+        "Collected by the Philips eICU programme, which watches over patients in intensive care from afar, and made into a"
+        " research database by the Laboratory for Computational Physiology at MIT."
+    ),
+    measured=(
+        "One row per stay in an intensive care unit: age, sex, height, weight, kind of unit, where the patient came from, and the"
+        " APACHE scores of the first day."
+    ),
+    label="y = 1: a stay longer than the median. By option the patient's death in hospital.",
+    sensitive="Ethnicity as the hospital recorded it, a = 1 for Caucasian. By option sex, a = 1 for Male.",
+    licence="PhysioNet credentialed health data licence: training, an agreement, and no passing on",
+    url="https://physionet.org/content/eicu-crd",
+    citation=(
+        "Pollard, Johnson, Raffa, Celi, Mark and Badawi (2018), The eICU Collaborative Research Database, Scientific Data 5;"
+        " Johnson, Pollard and Naumann (2018), Generalizability of predictive models for intensive care unit patients."
+    ),
+    published={"unit stays": 200_859, "patients": 139_367, "hospitals": 208, "hospitals in EFFL": 11},
+    harms=(
+        "A wrong forecast of a long stay can move a patient out of a bed. The records say how long people stayed, not how long"
+        " they should have.",
+        "Stays end for reasons that have nothing to do with health, such as insurance or a free bed elsewhere, and these differ"
+        " between groups.",
+    ),
+    limits=(
+        "EFFL names neither outcome nor sensitive attribute, and refers for its steps to a paper that has another question.",
+        "Ethnicity is recorded by staff, and in different ways by different hospitals.",
+        "Eleven hospitals of 208: the largest, so nothing is said about small ones.",
+    ),
+    decisions=(
+        "The files are patient.csv.gz and apachePatientResult.csv.gz, in FAIRFL_DATA/eicu.",
+        "FCFL's code, which EFFL's data follow, has a version for length of stay and one for deaths. An accuracy of 0.65 fits the"
+        " first, cut where about half the patients stay longer; always answering that nobody dies would be right far more often.",
+        "Kept are first stays of people of 16 or more with an APACHE IVa score. Where that leaves another number of hospitals"
+        " than 11, the table says so.",
+    ),
+)
+
+EICU_STAND_IN = DataCard(
+    title="eICU stand-in (11 made-up hospitals)",
+    provenance="Generated by this package. It holds no record of eICU.",
+    measured="One row per made-up patient: 10 numbers that all see the same hidden condition through noise.",
+    label="y = 1: a made-up stay above the published median of 1.57 days.",
+    sensitive="A made-up attribute with the real one's name, a = 1 for Caucasian. The condition is worse for a = 0.",
+    licence="that of this package",
+    url="https://physionet.org/content/eicu-crd",
+    citation=(
+        "Hospitals and least size: Gao et al. (2023), EFFL, appendix B.1. Length of stay: O'Halloran, Kwong, Veldhoen and Maslove"
+        " (2020), Critical Care Medicine 48."
+    ),
+    published={"hospitals": 11, "rows of the smallest hospital": 1_500},
+    harms=("Reading a result on it as one about patients, hospitals or race.",),
+    limits=(
+        "It can show how a method behaves with 11 unequal clients. It cannot confirm or refute a number of EFFL's tables.",
+        "How strongly the features tell the label was chosen so that accuracies come near the printed ones. That they do is no"
+        " finding.",
+    ),
+    decisions=(
+        "Sizes, shares of groups, how hospitals differ, the gap between groups and all features are made up; the recipe is in the"
+        " docstring of the package's function that draws them.",
     ),
 )
 

@@ -26,7 +26,10 @@ LABELS = ("package/train_lables.json", "package/test_lables.json")  # spelt so i
 # Training and test images of each class: what the page shows to readers without the file.
 HELD = ((5_000,) * 10, (1_000,) * 10)
 
-BROKEN = (tarfile.TarError, OSError, EOFError, zlib.error, ValueError, KeyError, SyntaxError, Image.DecompressionBombError)
+BROKEN = (
+    tarfile.TarError, OSError, EOFError, zlib.error, ValueError, KeyError, SyntaxError, TypeError, RecursionError,
+    Image.DecompressionBombError,
+)  # fmt: skip
 """What tarfile, json and Pillow raise on an archive that is not whole or holds something else."""
 
 
@@ -41,7 +44,7 @@ def pixels(paths: Mapping[str, Path]) -> tuple[NDArray[np.uint8], NDArray[np.int
                 if content is not None and entry.name in (*TRAIN, *TEST):
                     images[entry.name] = _images(content)
                 elif content is not None and entry.name in LABELS:
-                    labels[entry.name] = np.array(json.load(content), np.int64)
+                    labels[entry.name] = _labels(json.load(content))
         train, test = (np.concatenate([images[name] for name in part]) for part in (TRAIN, TEST))
         sizes = [len(labels[name]) for name in LABELS]
         if sizes != [len(train), len(test)]:
@@ -49,6 +52,12 @@ def pixels(paths: Mapping[str, Path]) -> tuple[NDArray[np.uint8], NDArray[np.int
     except BROKEN as error:
         raise FairFLError(f"The file {path} is not a whole archive of CIFAR-10 ({error}): remove it and get it again.") from error
     return np.concatenate([train, test]), np.concatenate([labels[name] for name in LABELS]), len(train)
+
+
+def _labels(given: object) -> NDArray[np.int64]:
+    if not isinstance(given, list) or not all(type(label) is int and 0 <= label < len(CLASSES) for label in given):
+        raise ValueError(f"labels other than whole numbers from 0 to {len(CLASSES) - 1}")
+    return np.array(given, np.int64)
 
 
 def _images(picture: IO[bytes]) -> NDArray[np.uint8]:

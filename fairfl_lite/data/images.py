@@ -1,8 +1,6 @@
 """A set of labelled images in memory, and the copy of its arrays that makes the next load fast."""
 
 import contextlib
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairfl_lite.data.sources import Dataset, raw_digest
-from fairfl_lite.errors import FairFLError
-from fairfl_lite.store import cache_folder, fingerprint, placed
+from fairfl_lite.errors import FairFLError, StorageError
+from fairfl_lite.store import BROKEN, cache_folder, fingerprint, read_arrays, write_arrays
 
-LAYOUT = 1
+LAYOUT = 2
 """To be raised when a loader gives other arrays from the same files: the copies made before are then left alone."""
-
-BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
-"""What numpy raises on a file that is missing, cut short, changed, pickled, or no archive at all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,18 +71,15 @@ def parsed(dataset: Dataset, paths: Mapping[str, Path]) -> Images:
     assert dataset.pixels is not None  # the registry has asked
     x, y, train = dataset.pixels(paths)
     made = Images(dataset.name, x, y, train, digest)
-    with contextlib.suppress(OSError), placed(copy) as out:
-        np.savez(out, x=x, y=y, train=train)
+    with contextlib.suppress(StorageError):
+        write_arrays(copy, x=x, y=y, train=np.array(train))
     return made
 
 
 def _kept(dataset: Dataset, digest: str, copy: Path) -> Images | None:
-    """The images of a copy, or None when it is not there or not whole.
-
-    The archive is not compressed, yet has a checksum of each array, which reading to the end compares.
-    """
+    """The images of a copy, or None when it is not there, not whole, or not what was put into it."""
+    kept = read_arrays(copy, sealed=True)
     try:
-        with np.load(copy, allow_pickle=False) as kept:
-            return Images(dataset.name, kept["x"], kept["y"], int(kept["train"]), digest)
-    except (*BROKEN, FairFLError):
+        return Images(dataset.name, kept["x"], kept["y"], int(kept["train"]), digest)
+    except BROKEN:
         return None

@@ -7,7 +7,20 @@ from typing import Any
 
 import pandas as pd
 
-from fairfl_lite.data import acsincome, adult, cifar10, compas, dutch, law_school, mnist, sources, tiles
+from fairfl_lite.data import (
+    acsincome,
+    acspubliccoverage,
+    adult,
+    cifar10,
+    compas,
+    dutch,
+    eicu,
+    law_school,
+    mnist,
+    sources,
+    synthetic,
+    tiles,
+)
 from fairfl_lite.data.images import Images, parsed
 from fairfl_lite.data.sources import Dataset
 from fairfl_lite.data.table import SCALINGS, Table, scale
@@ -22,6 +35,10 @@ DATASETS: dict[str, Dataset] = {
         law_school.DATASET,
         dutch.DATASET,
         acsincome.DATASET,
+        acspubliccoverage.DATASET,
+        synthetic.DATASET,
+        eicu.DATASET,
+        eicu.STAND_IN,
         tiles.DATASET,
         tiles.STAND_IN,
         mnist.DATASET,

@@ -52,6 +52,21 @@ class Examples:
     def __len__(self) -> int:
         return len(self.y)
 
+    @cached_property
+    def first(self) -> np.ndarray:
+        """For each row of a table the first one that is equal in features, label and group, [n]."""
+        odd = np.random.default_rng(0).integers(1 << 62, size=self.X.shape[1] + 2, dtype=np.uint64) * 2 + 1
+        mixed = self.y.astype(np.uint64) * odd[0] + self.a.astype(np.uint64) * odd[1]
+        for j, column in enumerate(self.X.T):
+            mixed += np.ascontiguousarray(column).view(np.uint32) * odd[j + 2]
+        _, first, which = np.unique(mixed, return_index=True, return_inverse=True)
+        first = first[which]
+        for begin in range(0, len(self), STRIP):  # rows that only their sums have in common stand for themselves
+            here, there = slice(begin, begin + STRIP), first[begin : begin + STRIP]
+            same = (self.X[here] == self.X[there]).all(1) & (self.y[here] == self.y[there]) & (self.a[here] == self.a[there])
+            first[here] = np.where(same, there, np.arange(begin, begin + len(there)))
+        return first
+
 
 def _codes(values: Any, rows: int, name: str, many: str, count: int) -> tuple[np.ndarray, int]:
     """Codes as the smallest signed integers that hold them, and how many there may be."""
@@ -168,6 +183,24 @@ class Shards:
     def repeat(self, n: int) -> Shards:
         """The same rows for n times as many runs."""
         return replace(self, start=np.tile(self.start, (n, 1)))
+
+    @cached_property
+    def distinct(self) -> Shards:
+        """The same clients with equal rows counted once: each weighs how often its client has it, by group and label in order."""
+        examples, made = self.examples, dict[tuple[int, ...], list[int]]()
+        pieces, counts, at = [np.empty(0, np.int32)], [np.empty(0, np.float32)], 0
+        for ends in map(tuple, self.start.tolist()):
+            if ends in made:
+                continue
+            made[ends] = [at]
+            for a, b in zip(ends, ends[1:], strict=False):
+                rows, count = np.unique(examples.first[self.index[a:b]], return_counts=True)
+                order = np.lexsort((rows, examples.y[rows], examples.a[rows]))
+                pieces.append(rows[order].astype(np.int32))
+                counts.append(count[order].astype(np.float32))
+                made[ends].append(at := at + len(rows))
+        start = np.array([made[ends] for ends in map(tuple, self.start.tolist())])
+        return Shards(examples, np.concatenate(pieces), start, np.concatenate(counts))
 
     def census(self) -> np.ndarray:
         """Row counts by group and label, [run, client, group, label]."""

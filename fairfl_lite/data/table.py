@@ -1,8 +1,10 @@
 """A dataset in memory: features, label, sensitive attribute, and the raw columns to partition by."""
 
+import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ class Table:
     y : int8 [n], 1 = favourable label. a : int8 [n], 1 = privileged group of `sensitive`.
     columns : raw values by name, each [n], never scaled; to partition by and to describe the data.
     digest : sha256 over the sha256s of the raw files, the options, and the scaling unless it is "standard".
-    stand_in : True when the rows were generated. note : what differs from the published data, or empty.
+    stand_in : True when the rows were generated in the place of real ones. note : what differs from the published data, or empty.
     """
 
     name: str
@@ -45,6 +47,11 @@ class Table:
         sizes = {len(self.X), len(self.a), *(len(column) for column in self.columns.values())}
         if sizes != {len(self.y)} or self.X.shape[1] != len(self.features):
             raise FairFLError(f"Dataset {self.name!r}: X, y, a, columns and features differ in size.")
+        if not len(self.y):
+            raise FairFLError(f"Dataset {self.name!r} has no rows: see its files and the options.")
+        odd = [name for name, column in zip(self.features, self.X.T, strict=True) if not np.isfinite(column).all()]
+        if odd:
+            raise FairFLError(f"Dataset {self.name!r}: {odd[0]!r} holds what is no number, or too large a one: correct its file.")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -54,12 +61,16 @@ class Table:
         kind = ", stand-in" if self.stand_in else ""
         return f"Table({self.name!r}, {rows:,} rows, {features} features, sensitive={self.sensitive!r}{kind})"
 
-    def split(self, seed: int, test: float = 0.2, validation: float = 0.0) -> dict[str, Rows]:
+    def split(self, seed: int, test: float | str = 0.2, validation: float = 0.0) -> dict[str, Rows]:
         """Row numbers of "train", "validation" and "test": disjoint, together all rows, each ascending.
 
         floor((1 - test) n) rows are drawn for training; floor(validation * that) of them become the
         validation part. The test rows of a seed do not depend on `validation`.
+        test : may also be the name of a column of "train" and "test", as a publisher gives them; then only the validation
+        rows are drawn.
         """
+        if isinstance(test, str):
+            return self._published(seed, test, validation)
         if not (0 <= test < 1 and 0 <= validation < 1):
             raise FairFLError(f"test={test} and validation={validation} must be fractions, 0 <= value < 1.")
         n = len(self)
@@ -69,6 +80,26 @@ class Table:
         order = stream(seed, "split").permutation(n)
         parts = {"train": order[taken:train], "validation": order[:taken], "test": order[train:]}
         return {name: np.sort(rows) for name, rows in parts.items()}
+
+    def _published(self, seed: int, column: str, validation: float) -> dict[str, Rows]:
+        part = self.columns[choose(column, self.columns, f"column of dataset {self.name!r} named")]
+        if set(np.unique(part)) != {"train", "test"}:
+            raise FairFLError(f'Column {column!r} of dataset {self.name!r} must say "train" or "test" of every row, and both.')
+        if not 0 <= validation < 1:
+            raise FairFLError(f"validation={validation} must be a fraction, 0 <= value < 1.")
+        order = stream(seed, "split").permutation(np.flatnonzero(part == "train"))
+        taken = int(validation * len(order) + 1e-9)
+        parts = {"train": order[taken:], "validation": order[:taken], "test": np.flatnonzero(part == "test")}
+        return {name: np.sort(rows) for name, rows in parts.items()}
+
+
+def read_csv(path: Path, **options: Any) -> pd.DataFrame:
+    """The table in a file, by pandas; FairFLError when there is none in it."""
+    try:
+        return pd.read_csv(path, **options)
+    except (ValueError, OSError, EOFError, zlib.error) as error:  # ill-formed, empty or not text, among the first
+        said = " ".join(str(error).split())[:120]
+        raise FairFLError(f"The file {path} is not a table that can be read ({said}): replace it.") from error
 
 
 def encode(frame: pd.DataFrame, categorical: Collection[str], encoding: str) -> tuple[NDArray[np.float32], tuple[str, ...]]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, raw_digest
-from fairfl_lite.data.table import Table
+from fairfl_lite.data.table import Table, read_csv
 from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.store import fingerprint
 from fairfl_lite.streams import stream
@@ -42,7 +42,7 @@ def build(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str 
     Both encodings are the same here, since every feature is a number.
     """
     path = paths["tiles.csv"]
-    frame = pd.read_csv(path)
+    frame = read_csv(path)
     for name, allowed in VALUES.items():
         if name not in frame or not frame[name].isin(allowed).all():
             raise FairFLError(f"The file {path} needs a column {name!r} with the values {allowed} only.")
@@ -50,7 +50,8 @@ def build(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str 
     if features.shape[1] != FEATURES or not all(map(pd.api.types.is_numeric_dtype, features.dtypes)):
         raise FairFLError(f"The file {path} must have {FEATURES} numeric columns besides {list(VALUES)}.")
     options = {"encoding": encoding, "sensitive": sensitive}
-    return _table(DATASET, frame, features.fillna(features.mean()), options)
+    with np.errstate(over="ignore"):  # too large a number is refused by the table
+        return _table(DATASET, frame, features.fillna(features.mean()), options)
 
 
 def generate(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str = "gender", seed: int = 0) -> Table:

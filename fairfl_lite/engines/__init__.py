@@ -1,25 +1,38 @@
-"""What trains and differentiates: fused kernels for tabular models, plain torch for any model, behind one interface.
+"""What trains and differentiates: compiled kernels for tabular models and for RankFF's network, plain torch for any model,
+behind one interface.
 
-base : the interface. fused : numba kernels, with simd, which nothing else may use. plain : torch. order : how rows are shuffled.
+base : the interface. fused, convolution, edge_popup : numba kernels for tabular models, RankFF's network and supernets, with
+simd, which nothing else may use, and compiled. plain : torch. order : how rows are shuffled.
 """
 
 from __future__ import annotations
 
 from fairfl_lite.engines.base import Engine, Of, Work
-from fairfl_lite.engines.plain import Plain, fit, losses_of, mean_loss, row_losses
+from fairfl_lite.engines.convolution import Convolution, fit, losses_of, serves
+from fairfl_lite.engines.order import Shuffle
+from fairfl_lite.engines.plain import Plain, mean_loss, row_losses
 from fairfl_lite.errors import choose
 from fairfl_lite.models import Dense, Model
+from fairfl_lite.supernets import Supernet
 
 
-def get(name: str | Engine, model: Model) -> Engine:
-    """An engine by its name: "fused" where the model allows it, else "plain"."""
+def get(name: str | Engine, model: Model, shuffle: Shuffle = "splitmix") -> Engine:
+    """An engine by its name: "fused" where the model and the way of shuffling allow it, else "plain"."""
     if not isinstance(name, str):
         return name
-    if choose(name, ("fused", "plain"), "engine") == "fused" and isinstance(model, Dense) and model.classes == 2:
-        from fairfl_lite.engines.fused import Fused
+    if choose(name, ("fused", "plain"), "engine") == "fused":
+        if serves(model):
+            return Convolution(model, shuffle)  # type: ignore[arg-type]
+        if isinstance(model, Dense) and model.classes == 2 and shuffle == "splitmix":
+            from fairfl_lite.engines.fused import Fused
 
-        return Fused(model)
-    return Plain(model)
+            return Fused(model)
+        if isinstance(model, Supernet) and shuffle == "splitmix":
+            from fairfl_lite.engines.edge_popup import EdgePopup
+
+            if EdgePopup.serves(model):
+                return EdgePopup(model)
+    return Plain(model, shuffle)
 
 
-__all__ = ["Engine", "Of", "Plain", "Work", "fit", "get", "losses_of", "mean_loss", "row_losses"]
+__all__ = ["Convolution", "Engine", "Of", "Plain", "Shuffle", "Work", "fit", "get", "losses_of", "mean_loss", "row_losses"]

@@ -63,6 +63,10 @@ class Engine(Protocol):
         """The logits of every replica's rows, side by side: [rows of all], or [rows of all, classes] for more than two."""
         ...
 
+    def counts(self, of: Of) -> bool:
+        """Whether `pull` of this function takes the weight of a row as how often it is there, so that equal rows go as one."""
+        ...
+
     def pull(self, work: Work, theta: np.ndarray, model: np.ndarray, of: Of) -> tuple[np.ndarray, np.ndarray]:
         """For each replica the value of `of` [replica, value] and its gradient by the parameters [replica, value, P]."""
         ...

@@ -7,29 +7,25 @@ from its own 64-bit key, so the number of threads changes nothing in the result.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 
-import numba
 import numpy as np
 import torch
 from numba import get_num_threads, njit, prange
 
 from fairfl_lite.clients.local import Local
+from fairfl_lite.clients.surrogates import LossAndBias, SoftBias
 from fairfl_lite.data.shards import Standard
 from fairfl_lite.engines import order as row_order
 from fairfl_lite.engines import simd
 from fairfl_lite.engines.base import Of, Work
+from fairfl_lite.engines.compiled import keep_compiled, lots
 from fairfl_lite.engines.order import shuffle
 from fairfl_lite.engines.plain import gathered, mean_loss, pushed
 from fairfl_lite.engines.simd import LANES, add, fma, load, mul, positive, sigmoid, splat, store, sub, tanh, total
 from fairfl_lite.models import Dense
-from fairfl_lite.store import cache_folder
 
-# Numba keeps compiled code by the age of this file alone, and would miss a change in what it is made of.
-_made_of = b"".join(Path(file).read_bytes() for file in (__file__, simd.__file__, row_order.__file__))
-numba.config.CACHE_DIR = str(cache_folder() / "numba" / hashlib.sha256(_made_of).hexdigest()[:16])  # type: ignore[attr-defined]
+keep_compiled(__file__, simd.__file__, row_order.__file__)
 
 STRIP, TILE = 20, 5  # rows in flight, and rows that share a register tile, when models are trained side by side
 FAST = {"reassoc", "contract", "arcp", "nsz"}
@@ -394,6 +390,56 @@ def _pullback(X, y, index, start, stop, theta, model, run, shift, scale, hidden,
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
+def _cells(X, y, a, weight, index, start, stop, theta, model, run, shift, scale, sharpness, rows, losses, soft, by_loss, by_soft,
+           lots):  # fmt: skip
+    """For logistic regression, with p = sigmoid(sharpness * logit): of each replica the number of rows and the sum of p in each
+    cell (group, label), the sum of log losses, and the gradients of these sums. A strip holds rows of one cell."""
+    d = shift.shape[1]
+    steep = splat(np.float32(sharpness))
+    for lot in prange(lots.shape[0]):
+        _, strip, _, sign, share, tail = _scratch(d, 0)
+        z, slope, p = np.empty(LANES, np.float32), np.empty((2, LANES), np.float32), np.empty(LANES, np.float32)
+        for place in range(lots.shape[1]):
+            r = lots[lot, place]
+            if r < 0:
+                continue
+            w, m, s = theta[model[r]], shift[run[r]], scale[run[r]]
+            begin = start[r]
+            while begin < stop[r]:
+                cell, count = 2 * a[index[begin]] + y[index[begin]], 0
+                while count < LANES and begin + count < stop[r]:
+                    row = index[begin + count]
+                    if 2 * a[row] + y[row] != cell:
+                        break
+                    for j in range(d):
+                        strip[count, j] = (X[row, j] - m[j]) * s[j]
+                    logit = w[d]
+                    for j in range(d):
+                        logit += strip[count, j] * w[j]
+                    z[count], share[count] = logit, weight[begin + count] if weight.size else _ONE
+                    count += 1
+                label = np.float32(cell % 2)
+                for lane in range(LANES):
+                    sign[lane] = np.float32(1) - np.float32(2) * label
+                    if lane >= count:
+                        z[lane] = share[lane] = _ZERO
+                at, many = load(z, 0), load(share, 0)
+                store(slope, 0, residual(at, load(sign, 0), many))
+                found = sigmoid(mul(steep, at))
+                store(p, 0, mul(found, many))
+                store(slope, LANES, mul(mul(steep, mul(found, sigmoid(mul(splat(-np.float32(sharpness)), at)))), many))
+                for lane in range(count):
+                    rows[r, cell] += share[lane]
+                    soft[r, cell] += p[lane]
+                    losses[r] += share[lane] * (max(z[lane], _ZERO) - z[lane] * label + np.log1p(np.exp(-abs(z[lane]))))
+                by_loss[r, d] += total(load(slope, 0))
+                by_soft[r, cell, d] += total(load(slope, LANES))
+                _outer(strip, slope, 0, tail, d, by_loss[r], 0)
+                _outer(strip, slope, 1, tail, d, by_soft[r, cell], 0)
+                begin += count
+
+
+@njit(parallel=True, cache=True, fastmath=FAST)
 def _logits(X, index, start, stop, theta, model, run, shift, scale, hidden, first, out, lots):
     """Logits of the rows of replica r, from out[first[r]] on."""
     d, units = shift.shape[1], max(hidden, 1)
@@ -503,20 +549,6 @@ def packs(group, work, mix=False):
     return table
 
 
-def lots(work: np.ndarray) -> np.ndarray:
-    """Deal replicas to threads, longest first to the least loaded: [thread, place], -1 where a thread has no more."""
-    threads = max(1, min(get_num_threads(), work.size))
-    load, hands = np.zeros(threads), [[] for _ in range(threads)]
-    for r in np.argsort(-work, kind="stable"):
-        lightest = int(load.argmin())
-        load[lightest] += work[r] + 1
-        hands[lightest].append(int(r))
-    table = np.full((threads, max(map(len, hands))), -1, np.int64)
-    for row, hand in zip(table, hands, strict=True):
-        row[: len(hand)] = hand
-    return table
-
-
 def twins(*parts):
     """Replicas that agree in every part do the same work: (place in `once` of each replica, the replicas to train)."""
     columns = [np.ascontiguousarray(part).reshape(len(part), -1).view(np.uint8) for part in parts]
@@ -576,7 +608,12 @@ class Fused:
                     work.inputs.scale, self.model.hidden, work.ends - work.rows, out, lots(work.rows))  # fmt: skip
         return out
 
+    def counts(self, of: Of) -> bool:
+        return not self.model.hidden and isinstance(of, SoftBias | LossAndBias)
+
     def pull(self, work: Work, theta: np.ndarray, model: np.ndarray, of: Of) -> tuple[np.ndarray, np.ndarray]:
+        if self.counts(of):
+            return self._by_cell(work, np.ascontiguousarray(theta, np.float32), model, of)  # type: ignore[arg-type]
         if of is mean_loss:  # what is asked most, by the kernels alone and in the arithmetic of `score`
             rows, losses = np.maximum(work.rows, 1)[:, None], self.score(work, theta, model, loss=True)[1][:, None]
             slopes = self._pullback(work, theta, model, np.empty(0, np.float32))
@@ -592,6 +629,25 @@ class Fused:
         pulls = [self._pullback(work, theta, model, slope) for slope in sides]
         return gathered([(one[0], np.stack([pull[i] for pull in pulls])) if one else None for i, one in enumerate(found)],
                         theta.shape[1], theta.dtype)  # fmt: skip
+
+    def _by_cell(self, work: Work, theta: np.ndarray, model: np.ndarray, of: SoftBias | LossAndBias
+                 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """`pull` of what depends on sums by group and label, in one pass over the rows."""
+        many, cells, size = len(model), 2 * work.examples.groups, theta.shape[1]
+        bias = of.bias if isinstance(of, LossAndBias) else of
+        rows, soft, losses = np.zeros((many, cells)), np.zeros((many, cells)), np.zeros(many)
+        by_loss, by_soft = np.zeros((many, size), np.float32), np.zeros((many, cells, size), np.float32)
+        if many:
+            _cells(work.examples.X, work.examples.y, work.examples.a, work.weight, work.index, work.start, work.stop, theta,
+                   model, work.run, work.inputs.shift, work.inputs.scale, bias.sharpness, rows, losses, soft, by_loss, by_soft,
+                   lots(work.rows))  # fmt: skip
+        value, slope = bias.by_cell(rows.reshape(many, -1, 2), soft.reshape(many, -1, 2))
+        values, slopes = [value], [(slope.reshape(many, 1, cells) @ by_soft)[:, 0]]
+        n = rows.sum(1)
+        if bias is not of:
+            whole = np.maximum(n, 1)
+            values, slopes = [losses / whole, value], [by_loss / whole[:, None], slopes[0]]
+        return np.where(n[:, None] > 0, np.stack(values, 1), np.nan), np.stack(slopes, 1).astype(theta.dtype)
 
     def _pullback(self, work: Work, theta: np.ndarray, model: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Sum over each replica's rows of slope * gradient of the row's logit at theta[model]: [replica, P] float32."""

@@ -16,6 +16,7 @@ from fairfl_lite.engines.base import Of, Work
 from fairfl_lite.engines.order import Shuffle, passes
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.models import Model
+from fairfl_lite.supernets import Supernet
 
 IMAGES = 100
 """Images that go through a network together when nothing is learnt; rows of a table go all at once."""
@@ -95,8 +96,12 @@ class Plain:
             X, y, _, read = self._rows(work, i)
             weight = torch.as_tensor(work.weight[work.start[i] : work.stop[i]]).to(torch.as_tensor(theta).dtype)
             orders = passes(len(y), local.epochs, local.batch, key[i], self.shuffle)
-            theta[i] = fit(self.model, theta[i], ((X, order) for order in orders), y, read, local, lr=float(lr[i]),
-                           weight=weight if work.weight.size else None, toward=None if toward is None else toward[i])  # fmt: skip
+            model, begin, anchor = self.model, theta[i], None if toward is None else toward[i]
+            if isinstance(model, Supernet):  # its weights keep their signs, whatever happens to the scores
+                model, begin, anchor = model.free(begin), np.abs(begin), None if anchor is None else np.abs(anchor)
+            found = fit(model, begin, ((X, order) for order in orders), y, read, local, lr=float(lr[i]),
+                        weight=weight if work.weight.size else None, toward=anchor)  # fmt: skip
+            theta[i] = np.copysign(found, theta[i]) if isinstance(self.model, Supernet) else found
         return theta
 
     @torch.no_grad()
@@ -124,6 +129,9 @@ class Plain:
             if len(y):
                 found.append(logits_of(self.model, torch.as_tensor(theta[m]), X, read).numpy())
         return np.concatenate(found) if found else np.empty(0, theta.dtype)
+
+    def counts(self, of: Of) -> bool:
+        return False
 
     def pull(self, work: Work, theta: np.ndarray, model: np.ndarray, of: Of) -> tuple[np.ndarray, np.ndarray]:
         found = []

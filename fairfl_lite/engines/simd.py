@@ -197,3 +197,155 @@ def tanh(typingctx, x):
         return builder.fsub(one, builder.fmul(two, _reciprocal(builder, bottom), flags=_FAST))
 
     return vec(vec), build
+
+
+@intrinsic
+def pick(typingctx, x, best, then, otherwise):
+    """`then` in the lanes where x is above `best` or no number, as torch's pooling goes on to x there, else `otherwise`."""
+
+    def build(context, builder, signature, args):
+        new = builder.or_(builder.fcmp_ordered(">", args[0], args[1]), builder.fcmp_unordered("uno", args[0], args[0]))
+        return builder.select(new, args[2], args[3])
+
+    return vec(vec, vec, vec, vec), build
+
+
+@intrinsic
+def relu(typingctx, x):
+    """0 in the lanes below 0, x elsewhere, also where it is no number."""
+
+    def build(context, builder, signature, args):
+        return builder.select(builder.fcmp_ordered("<", args[0], _constant(0.0)), _constant(0.0), args[0])
+
+    return vec(vec), build
+
+
+@intrinsic
+def alive(typingctx, x, y):
+    """y in the lanes where x is above 0, else 0: the slope of `relu`, which gave x."""
+
+    def build(context, builder, signature, args):
+        return builder.select(builder.fcmp_ordered(">", args[0], _constant(0.0)), args[1], _constant(0.0))
+
+    return vec(vec, vec), build
+
+
+@intrinsic
+def pair(typingctx, array, low, high):
+    """Eight elements of a contiguous float32 array from `low` on, and eight from `high` on."""
+    half = ir.VectorType(_F32, LANES // 2)
+
+    def build(context, builder, signature, args):
+        places = [_address(context, builder, signature, args[0], offset) for offset in args[1:]]
+        halves = [builder.load(builder.bitcast(place, half.as_pointer()), align=4) for place in places]
+        order = ir.Constant(_INTS, [ir.Constant(_I32, lane) for lane in range(LANES)])
+        return builder.shuffle_vector(*halves, order)
+
+    return vec(array, types.intp, types.intp), build
+
+
+@intrinsic
+def transpose(typingctx, source, first, stride, target, to, step):
+    """Sixteen rows of sixteen elements of `source`, `stride` apart, become sixteen columns of `target`, its rows `step` apart.
+
+    In four rounds; round s changes places of the lanes that differ in bit s between rows that differ in it."""
+
+    def build(context, builder, signature, args):
+        def row(array, kind, offset, far, i):
+            at = builder.add(offset, builder.mul(far, ir.Constant(far.type, i)))
+            data = context.make_array(kind)(context, builder, value=array).data
+            return builder.bitcast(builder.gep(data, [at]), _VECTOR.as_pointer())
+
+        rows = [builder.load(row(args[0], signature.args[0], args[1], args[2], i), align=4) for i in range(LANES)]
+        for s in (1, 2, 4, 8):
+            low = [lane if not lane & s else LANES + lane - s for lane in range(LANES)]
+            high = [lane + s if not lane & s else LANES + lane for lane in range(LANES)]
+            masks = [ir.Constant(_INTS, [ir.Constant(_I32, lane) for lane in mask]) for mask in (low, high)]
+            for i in range(LANES):
+                if not i & s:
+                    both = rows[i], rows[i + s]
+                    rows[i], rows[i + s] = (builder.shuffle_vector(*both, mask) for mask in masks)
+        for i in range(LANES):
+            builder.store(rows[i], row(args[3], signature.args[3], args[4], args[5], i), align=4)
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, types.intp, target, types.intp, types.intp), build
+
+
+@intrinsic
+def spread(typingctx, array, offset):
+    """One element of a contiguous float32 array, by its offset, in every lane."""
+
+    def build(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, value=args[0]).data
+        return _splat(builder, builder.load(builder.gep(data, [args[1]])))
+
+    return vec(array, types.intp), build
+
+
+def _bits(builder, x):
+    return builder.bitcast(x, _INTS)
+
+
+def _ints(value):
+    return ir.Constant(_INTS, [ir.Constant(_I32, value)] * LANES)
+
+
+def _size(builder, x):
+    return builder.bitcast(builder.and_(_bits(builder, x), _ints(0x7FFFFFFF)), _VECTOR)
+
+
+@intrinsic
+def signed_above(typingctx, x, limit, value):
+    """`value` with the sign of x where |x| > limit, else 0; value is not negative."""
+
+    def build(context, builder, signature, args):
+        x, limit, value = args[0], *(_splat(builder, scalar) for scalar in args[1:])
+        sign = builder.and_(_bits(builder, x), _ints(0x80000000))
+        signed = builder.bitcast(builder.or_(_bits(builder, value), sign), _VECTOR)
+        return builder.select(builder.fcmp_ordered(">", _size(builder, x), limit), signed, _constant(0.0))
+
+    return vec(vec, types.float32, types.float32), build
+
+
+@intrinsic
+def turned(typingctx, value, x, y):
+    """`value`, its sign turned where x and y differ in theirs (0 has one)."""
+
+    def build(context, builder, signature, args):
+        value, x, y = (_bits(builder, one) for one in args)
+        return builder.bitcast(builder.xor(value, builder.and_(builder.xor(x, y), _ints(0x80000000))), _VECTOR)
+
+    return vec(vec, vec, vec), build
+
+
+@intrinsic
+def above(typingctx, x, limit):
+    """A bit for each lane with |x| > limit."""
+
+    def build(context, builder, signature, args):
+        found = builder.fcmp_ordered(">", _size(builder, args[0]), _splat(builder, args[1]))
+        return builder.zext(builder.bitcast(found, ir.IntType(LANES)), ir.IntType(64))
+
+    return types.int64(vec, types.float32), build
+
+
+@intrinsic
+def ones(typingctx, bits):
+    """How many bits are set."""
+
+    def build(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), build
+
+
+@intrinsic
+def where_larger(typingctx, x, y, first, second):
+    """`first` where x > y, else `second`."""
+
+    def build(context, builder, signature, args):
+        x, y, first, second = args
+        return builder.select(builder.fcmp_ordered(">", x, y), first, second)
+
+    return vec(vec, vec, vec, vec), build

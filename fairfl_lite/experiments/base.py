@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import itertools
 import json
 import multiprocessing
@@ -121,10 +122,12 @@ class Task:
         if self.keep is None:
             return self._measured()
         path = self.keep / f"{self.key()}.csv"
-        if not path.exists():
-            store.write(path, self._measured().to_csv(index=False, float_format="%.17g"))
+        text = store.kept_text(path)
+        if not text:
+            text = self._measured().to_csv(index=False, float_format="%.17g")
+            store.keep_text(path, text)
         words = {name: str for name, value in self.cell.items() if isinstance(value, str)}  # a level "1.0" beside a level "rnd"
-        return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=words)
+        return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""], dtype=words)
 
     def _measured(self) -> pd.DataFrame:
         with results.reading(self.reads):
@@ -150,6 +153,8 @@ def each(work: Callable[[Any], Any], tasks: Sequence[Any], workers: int) -> Iter
 
 
 def _one_thread() -> None:
+    import numba
     import torch
 
+    numba.set_num_threads(1)
     torch.set_num_threads(1)

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from fairfl_lite import engines, streams
+from fairfl_lite.clients.attacks import Attack
 from fairfl_lite.clients.local import Local
 from fairfl_lite.data.rotation import rotate
 from fairfl_lite.data.shards import Examples, Pixels, Shards, Standard
@@ -45,9 +46,10 @@ class Federation:
     """The clients of every run.
 
     shards : their rows by part ("train", "test", ...). inputs : how a model reads a row. participants : how many clients take
-    part in a round, 0 for all. engine : "fused", which serves tabular models and leaves others to "plain", "plain", or an
-    Engine. first : where all runs start, [P], instead of at random. diverged : what happens to a model that is not finite;
-    "refuse" stops with a sentence, "keep" goes on, and it has no prediction, no loss and so no metric.
+    part in a round, 0 for all. engine : "fused", which serves tabular models and RankFF's network and leaves others to "plain",
+    "plain", or an Engine. first : where all runs start, [P], instead of at random. diverged : what happens to a model that is
+    not finite; "refuse" stops with a sentence, "keep" goes on, and it has no prediction, no loss and so no metric. attack : what
+    malicious clients make of the models and gradients they send; None is a federation of honest ones.
     A client without training rows takes no part in any round and weighs nothing.
     """
 
@@ -61,6 +63,7 @@ class Federation:
     participants: int = 0
     first: np.ndarray | None = None
     diverged: Literal["refuse", "keep"] = "refuse"
+    attack: Attack | None = None
 
     @classmethod
     def of(cls, table: Table, partition: Partition, seeds: Sequence[int], local: Local, *, hidden: int = 0,
@@ -136,6 +139,8 @@ class Federation:
             raise FairFLError(f"Of {self.clients} clients, {self.participants} cannot take part: 0 stands for all of them.")
         if not self.sizes().sum(1).all():
             raise FairFLError(f"Nobody has training rows in the run of seed {self.seeds[int(self.sizes().sum(1).argmin())]}.")
+        if self.attack is not None:
+            self.attack.malicious(self)
 
     def repeat(self, n: int) -> Federation:
         """Every seed n times over, as more runs over the same rows: run = setting * seeds + seed."""
@@ -151,6 +156,11 @@ class Federation:
     @cached_property
     def _engine(self) -> Engine:
         return engines.get(self.engine, self.model)
+
+    @cached_property
+    def honest(self) -> Federation:
+        """The same clients without the attack: for what they train and keep to themselves."""
+        return replace(self, attack=None) if self.attack else self
 
     @property
     def clients(self) -> int:
@@ -221,7 +231,7 @@ class Federation:
             r, i = np.argwhere(~fine)[0]
             raise FairFLError(f"Client {who[r, i]} of seed {self.seeds[r]} diverged in round {t}: its model is not finite, "
                               f"so lower its learning rate ({lr[r * who.shape[1] + i]:g}).")  # fmt: skip
-        return theta
+        return self.attack(self, theta, who, t) if self.attack else theta
 
     def report(self, params: Answer, on: str = "train", *, who: np.ndarray | None = None, cross: bool = False) -> np.ndarray:
         """Confusion counts [run, participant, group, label, prediction], of all clients of the part if `who` is None.
@@ -250,17 +260,21 @@ class Federation:
 
         of : called with logits, labels and groups of a client's rows, as torch tensors; gives one value, and the answer is
         ([run, participant], [run, participant, P]), or a vector, ([run, participant, value], [run, participant, value, P]).
-        By default the mean log loss. batch : how many rows of each client, drawn for round t; 0 for all of them.
+        By default the mean log loss. batch : how many rows of each client, drawn for round t; 0 for all of them. The round also
+        draws what a malicious client sends at random.
         A client without rows has the value NaN and the gradient 0.
         """
         if not isinstance(batch, int | np.integer) or batch < 0:
             raise FairFLError(f"batch must be a whole number of at least 0, not {batch!r}.")
-        work, who = self._work(self._part(on), who)
+        part = self._part(on)
+        once = not batch and not part.weight.size and self._engine.counts(of)
+        work, who = self._work(part.distinct if once else replace(part, weight=part.weight[:0]), who)
         if batch:
             work = self._drawn(work, gather(self._keys("slopes", t), who).ravel(), batch)
         theta, model = self._models(params, who, on)
         values, slopes = self._engine.pull(work, theta, model, of)
         values, slopes = values.reshape(*who.shape, -1), slopes.reshape(*who.shape, -1, self.model.size)
+        slopes = self.attack(self, slopes, who, t) if self.attack else slopes
         return (values[..., 0], slopes[..., 0, :]) if values.shape[-1] == 1 else (values, slopes)
 
     def sum(self, messages: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
@@ -289,18 +303,20 @@ class Federation:
         return (total / whole).astype(stacked.dtype)
 
     def run(self, method: Method, rounds: int, *, record: Sequence[str] = ("test",), remember: Sequence[str] = (),
-            keep: Path | str | None = None, every: int = 1) -> History:  # fmt: skip
+            look: int = 1, keep: Path | str | None = None, every: int = 1) -> History:  # fmt: skip
         """`rounds` rounds of `method`; records confusion counts of its answer on each part after every round, and the named
-        entries of its memory.
+        entries of its memory; with `look` only after every so many rounds, of which `rounds` is a multiple.
 
         keep : a folder. After every `every` rounds all that was found is kept there, and a run of the same method on the same
         federation goes on from it, to the same bytes as one that was never stopped.
         """
         if rounds < 1 or every < 1:
             raise FairFLError(f"A run needs at least one round, and so does what is kept; not {rounds} and {every}.")
+        if look < 1 or rounds % look:
+            raise FairFLError(f"The last of {rounds} rounds must be recorded: record every so many that divide them, not {look}.")
         for part in record:
             choose(part, self.shards, "part of the data")
-        book = kept.Book(self, method, record, remember, Path(keep)) if keep else kept.Book.empty(record, remember)
+        book = kept.Book(self, method, record, remember, Path(keep), look) if keep else kept.Book.empty(record, remember)
         done, state = book.open(rounds)
         state = state or method.start(self)
         for t in range(done + 1, rounds + 1):
@@ -310,12 +326,14 @@ class Federation:
                     f"After round {t} the model of {method.name} is not finite for seed {self.seeds[fine.argmin()]}: "
                     "lower the learning rate, or the setting of the method that makes its steps long."
                 )
+            if t % look:
+                continue
             answer = method.answer(state)
             book.add({part: self.report(answer, part) for part in record}, {name: state[name] for name in remember})
             if keep and (t % every == 0 or t == rounds):
                 book.save(t, state)
         counts, memory = book.stacked()
-        return History(method.name, self.seeds, counts, state, method.answer(state), memory)
+        return History(method.name, self.seeds, counts, state, method.answer(state), memory, look)
 
     def _part(self, on: str) -> Shards:
         return self.shards[choose(on, self.shards, "part of the data")]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class History:
     """counts[part] [run, round, client, group, label, prediction] of what the method answers after each round, its last state
-    and answer, and remembered memory [run, round, ...]."""
+    and answer, and remembered memory [run, round, ...]. look : rounds look, 2 look, ... are those recorded."""
 
     method: str
     seeds: tuple[int, ...]
@@ -27,6 +27,7 @@ class History:
     state: State
     answer: Answer
     memory: Mapping[str, np.ndarray]
+    look: int = 1
 
     def values(self, metric: str, on: str = "test") -> np.ndarray:
         """One metric of the answer after each round, [run, round]."""
@@ -46,6 +47,6 @@ class History:
             each = metrics.of_clients(metric, self.counts[on])
             stacked = np.concatenate([whole[..., None], *([each] if each is not None else [])], axis=2)
             run, t, client = (axis.ravel() for axis in np.indices(stacked.shape))
-            parts.append(pd.DataFrame({"method": self.method, "seed": np.asarray(self.seeds)[run], "round": t + 1,
+            parts.append(pd.DataFrame({"method": self.method, "seed": np.asarray(self.seeds)[run], "round": self.look * (t + 1),
                                        "client": client - 1, "metric": metric, "value": stacked.ravel()}))  # fmt: skip
         return pd.concat(parts, ignore_index=True)

@@ -24,17 +24,22 @@ if TYPE_CHECKING:
 
 
 class Book:
-    """Counts and memory of each round, [run, round, ...] in the end, and with a folder the state to go on from.
+    """Counts and memory of each recorded round, [run, round, ...] in the end, and with a folder the state to go on from.
 
     The file is named by all that the run depends on: the data, the settings, the method, what is recorded, and the code that
     both are made of. A file that is not whole, or of another run, is as if it were not there.
     """
 
-    def __init__(self, fed: Federation, method: Method, record: Sequence[str], remember: Sequence[str], folder: Path) -> None:
+    def __init__(self, fed: Federation, method: Method, record: Sequence[str], remember: Sequence[str], folder: Path,
+                 look: int = 1) -> None:  # fmt: skip
         self.counts: dict[str, list[np.ndarray]] = {part: [] for part in record}
         self.memory: dict[str, list[np.ndarray]] = {name: [] for name in remember}
         key = digest(
-            fed, method, [*record, "", *remember], _code(fed, method), [np.__version__, *map(version, ("numba", "torch"))]
+            fed,
+            method,
+            [*record, "", *remember, *([look] if look > 1 else [])],
+            _code(fed, method),
+            [np.__version__, *map(version, ("numba", "torch"))],
         )
         self.path: Path | None = folder / f"{method.name}-{key[:24]}.npz"
 

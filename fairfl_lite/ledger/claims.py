@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from fairfl_lite import imports, papers, store
+from fairfl_lite.errors import StorageError
 
 NAN = float("nan")
 MANY = 1e12
@@ -89,7 +91,7 @@ def key(paper: str) -> str:
 
 def kept(paper: str) -> dict[str, Claim]:
     """The claims of a paper that were judged before, by id, as long as nothing they depend on has changed."""
-    stored = store.read_json(_file(paper))
+    stored = store.kept(_file(paper))
     found = stored.get("claims", []) if stored.get("key") == key(paper) else []
     return {line["id"]: _claim(line) for line in found}
 
@@ -97,7 +99,8 @@ def kept(paper: str) -> dict[str, Claim]:
 def keep(paper: str, claims: dict[str, Claim], judged_by: str) -> None:
     """`judged_by` : the key as it was before they were judged."""
     lines = [{k: _plain(v) for k, v in asdict(claim).items()} for claim in claims.values()]  # in the card's order
-    store.write_json(_file(paper), {"key": judged_by, "claims": lines})
+    with suppress(StorageError):  # where nothing can be written, they are judged each time
+        store.keep(_file(paper), {"key": judged_by, "claims": lines})
 
 
 def _claim(line: dict[str, Any]) -> Claim:

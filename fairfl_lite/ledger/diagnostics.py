@@ -85,7 +85,7 @@ def effects(paper: str, files: Results | None = None) -> pd.DataFrame:
 def cells(card: PaperCard, grid: Grid) -> list[Entry]:
     """The levels of a table that can be judged."""
     entries = (card.entries[id] for line in grid.ids for id in line)
-    return [e for e in entries if e.kind == "level" and e.printed != "?" and "not_testable" not in e.spec]
+    return [e for e in entries if e.kind == "level" and e.printed != "?" and not {"not_testable", "would_decide"} & set(e.spec)]
 
 
 def once_reproduced(difference: float, half: float, spread: Spread) -> bool:

@@ -5,12 +5,14 @@ An edition is a ledger.csv, as every book has one beside it. The first one, judg
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from fairfl_lite import ledger
+from fairfl_lite.data.table import read_csv
 from fairfl_lite.errors import FairFLError
 
 FOLDER = Path(__file__).parent / "editions"
@@ -29,12 +31,9 @@ def read(name: str) -> pd.DataFrame:
         frame = ledger.claims()
     else:
         path = FOLDER / f"{name}.csv.gz" if name in names() else Path(name)
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 - unlike its method it takes any text
             raise FairFLError(f"There is no edition {name!r}: name a ledger.csv, or one of {', '.join([*names(), NOW])}.")
-        try:
-            frame = pd.read_csv(path, keep_default_na=False, na_values={"measured": "", "low": "", "high": "", "margin": ""})
-        except (OSError, UnicodeDecodeError, pd.errors.ParserError, EOFError) as error:
-            raise FairFLError(f"{path} cannot be read as a ledger: {error}.") from error
+        frame = read_csv(path, keep_default_na=False, na_values={"measured": "", "low": "", "high": "", "margin": ""})
     missing = {"id", "rule", "printed", "measured", "low", "high", "seeds", "verdict"} - set(frame)
     if missing:
         raise FairFLError(f"The edition {name} lacks {', '.join(sorted(missing))}: name a ledger.csv of this book.")

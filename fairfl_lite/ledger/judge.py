@@ -47,6 +47,8 @@ class Judge:
                 notes.append(spec["unless_measured"])
             elif "not_testable" not in spec:
                 notes.append(f"{missing}: run `{self.card.command.format(results=missing.file or file_of(entry))}`")
+        if "would_decide" in spec and found.verdict != "not yet measured":  # measured, but not what was printed
+            found = replace(found, verdict="cannot tell", detail=spec["would_decide"], power=NAN, against=NAN, stand_in=None)
         if "not_testable" in spec:
             found = replace(found, verdict="not testable", detail="", power=NAN, against=NAN, stand_in=None)
         measured, verdict = self.validation(entry)
@@ -93,7 +95,7 @@ class Judge:
 
 
 def _measurable(entry: Entry) -> bool:
-    return entry.rule == "arithmetic" or any(key in entry.spec for key in ("results", "name", "entries", "beta", "cells"))
+    return entry.kind == "arithmetic" or any(key in entry.spec for key in ("results", "name", "entries", "beta", "cells"))
 
 
 def _selects(entry: Entry) -> bool:
@@ -104,7 +106,7 @@ def _selects(entry: Entry) -> bool:
 def _source(entry: Entry) -> str:
     """Where the measured number is read: results file and selector, or the formula over printed cells."""
     spec: Any = entry.spec
-    if entry.rule == "arithmetic":
+    if entry.kind == "arithmetic":
         return "printed cells"
     if "name" in spec:
         return f"results/{file_of(entry)}.csv: {spec['name']}"

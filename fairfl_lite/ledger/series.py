@@ -167,6 +167,8 @@ class Case:
 
     @property
     def sense(self) -> str:
+        if "sense" not in self.spec and not self.metric:
+            raise FairFLError(f"{self.entry.id} names neither a metric nor what is better: add metric or sense to it.")
         return self.spec["sense"] if "sense" in self.spec else self.card.metrics[self.metric or ""]
 
     @property
@@ -194,6 +196,8 @@ class Case:
         options = next((key for key, value in where.items() if isinstance(value, list)), None)
         if options is None:
             return self._series(name, where, sense, over)
+        if not where[options]:
+            raise FairFLError(f"{self.entry.id} asks for the best of no {options}: name at least one.")
         return _best([self._series(name, {**where, options: v}, sense, over) for v in where[options]], where[options])
 
     def _share(self, side: str | None, sense: str, over: Sequence[str]) -> pd.DataFrame:

@@ -1,11 +1,52 @@
 """One file per method, named as its paper names it."""
 
+from fairfl_lite.methods.afl import AFL
 from fairfl_lite.methods.corefed import CoreFed
+from fairfl_lite.methods.ditto import Ditto
+from fairfl_lite.methods.e2fl import E2FL
+from fairfl_lite.methods.effl import EFFL
 from fairfl_lite.methods.fair_fate import FairFate
+from fairfl_lite.methods.fairbatch import FairBatch
 from fairfl_lite.methods.fairfed import FairFed
+from fairfl_lite.methods.fairreg import FairReg
+from fairfl_lite.methods.fcfl import FCFL
 from fairfl_lite.methods.fedavg import FedAvg
+from fairfl_lite.methods.fedmdfg import FedMDFG
+from fairfl_lite.methods.fedmgda import FedMGDA
 from fairfl_lite.methods.fedval import FedVal
+from fairfl_lite.methods.frl import FRL
+from fairfl_lite.methods.groups import BinarySearch, Known, LowestLoss, OneShot, RankClustering
+from fairfl_lite.methods.ifca import IFCA
+from fairfl_lite.methods.local_training import LocalTraining
 from fairfl_lite.methods.momentum import FedDemon, FedMom
+from fairfl_lite.methods.qffl import QFFL
 from fairfl_lite.methods.rankff import RankFF
 
-__all__ = ["CoreFed", "FairFate", "FairFed", "FedAvg", "FedDemon", "FedMom", "FedVal", "RankFF"]
+__all__ = [
+    "AFL",
+    "BinarySearch",
+    "CoreFed",
+    "Ditto",
+    "E2FL",
+    "EFFL",
+    "FCFL",
+    "FRL",
+    "FairBatch",
+    "FairFate",
+    "FairFed",
+    "FairReg",
+    "FedAvg",
+    "FedDemon",
+    "FedMDFG",
+    "FedMGDA",
+    "FedMom",
+    "FedVal",
+    "IFCA",
+    "Known",
+    "LocalTraining",
+    "LowestLoss",
+    "OneShot",
+    "QFFL",
+    "RankClustering",
+    "RankFF",
+]

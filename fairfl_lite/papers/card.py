@@ -19,6 +19,8 @@ from typing import Any
 import yaml
 
 from fairfl_lite.errors import FairFLError, choose, nearest
+from fairfl_lite.papers import fields
+from fairfl_lite.shapes import LARGEST
 
 FOLDER = Path(__file__).parent
 
@@ -183,9 +185,12 @@ def number(printed: str) -> Fraction:
     """A printed number, exactly: "-0.12", "32,561", "98.9%" (= 0.989)."""
     text = printed.replace(",", "").strip()
     try:
-        return Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
-    except ValueError:
-        raise FairFLError(f"{printed!r} is not a printed number: correct the card.") from None
+        value = Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+        if abs(value) < LARGEST:
+            return value
+    except (ValueError, ZeroDivisionError):
+        pass
+    raise FairFLError(f"{printed[:40]!r} is not a printed number: correct the card.")
 
 
 def unit(printed: str) -> Fraction:
@@ -205,13 +210,19 @@ def text(paper: str) -> str:
     """The card of a paper as written; FairFLError when there is none."""
     if paper not in names():
         raise FairFLError(f"There is no paper {paper!r}; choose one of: {', '.join(names())}.")
-    return (FOLDER / f"{paper}.yml").read_text(encoding="utf-8")
+    try:
+        return (FOLDER / f"{paper}.yml").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FairFLError(f"papers/{paper}.yml is not readable text ({error}): restore it from git.") from error
 
 
 @cache
 def load(paper: str) -> PaperCard:
     """The card of a paper, expanded; FairFLError when there is none or it is not well formed."""
-    return parse(text(paper))
+    try:
+        return parse(text(paper))
+    except FairFLError as error:
+        raise FairFLError(f"papers/{paper}.yml: {error}") from error
 
 
 def of(id: str) -> PaperCard:
@@ -227,13 +238,14 @@ def parse(text: str) -> PaperCard:
     """A card from its YAML text."""
     try:
         raw = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date that is none, ten thousand brackets
         raise FairFLError(f"The card is not YAML: {' '.join(str(error).split())}.") from error
     _mapping(raw, "contents")
     _known("card", raw, _CARD_FIELDS | set(_OPTIONAL))
     missing = _CARD_FIELDS - set(raw)
     if missing:
         raise FairFLError(f"The card lacks {', '.join(sorted(missing))}: add them.")
+    fields.check({**raw, "claims": raw["claims"] or []})
     grids: dict[str, Grid] = {}
     entries: dict[str, Entry] = {}
 
@@ -243,7 +255,7 @@ def parse(text: str) -> PaperCard:
         entries[entry.id] = entry
 
     for name, table in _mapping(raw["tables"], "tables").items():
-        with _well_formed(f"table {name}"):
+        with well_formed(f"table {name}"):
             grid, cells = _expand_table(raw, name, table)
         grids[name] = grid
         for entry in cells:
@@ -251,7 +263,7 @@ def parse(text: str) -> PaperCard:
     given = {k: raw[k] for k in _CARD_FIELDS - {"tables", "claims", "notebooks"}}
     card = PaperCard(grids=grids, entries=entries, **given, **{k: raw.get(k, v) for k, v in _OPTIONAL.items()})
     for claim in raw["claims"] or ():
-        with _well_formed(f"claim {claim.get('id') if isinstance(claim, Mapping) else claim}"):
+        with well_formed(f"claim {claim.get('id') if isinstance(claim, Mapping) else claim}"):
             made = [_claim(raw, card, _fill({k: v for k, v in claim.items() if k != "each"}, keys))
                     for keys in _product(claim.get("each", {}))]  # fmt: skip
         for entry in made:
@@ -266,11 +278,13 @@ def _mapping(given: Any, what: str) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _well_formed(what: str) -> Iterator[None]:
+def well_formed(what: str) -> Iterator[None]:
     """What cannot be read is refused by the name of the part it stands in."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except FairFLError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise FairFLError(f"The {what} of the card is not well formed, see {error}: correct it.") from error
 
 
@@ -358,7 +372,7 @@ def _cell(raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dic
             select[key] = value
     override: dict[str, Any] = {}
     for key, choices in table.get("override", {}).items():
-        override |= choices.get(keys[key], {})
+        override |= choices.get(".".join(keys[k] for k in key.split(".")), {})
     kind = override.pop("kind", table["kind"])
     if kind == "arithmetic":
         spec: dict[str, Any] = override
@@ -499,6 +513,6 @@ def _notebook(raw: Mapping[str, Any], item: Mapping[str, Any]) -> str:
 
 
 def _known(what: str, given: Mapping[str, Any], allowed: Sequence[str] | set[str]) -> None:
-    unknown = sorted(set(given) - set(allowed))
+    unknown = sorted(map(str, set(given) - set(allowed)))
     if unknown:
         raise FairFLError(f"The {what} has unknown fields {', '.join(unknown)}: remove them.")

@@ -109,8 +109,12 @@ def differences(project: Project, jobs: Sequence[Job]) -> list[str]:
 
 
 def update(project: Project, jobs: Sequence[Job]) -> list[str]:
-    """Store the outputs of the finished quick runs as references; names the notebooks that changed."""
-    return [one.name for one in jobs if outputs.keep(runner.executed(one), project.source(one.name))]
+    """Store the outputs of the finished quick runs as references; names the notebooks that changed.
+
+    A run without data that its notebook would show leaves the references as they are: it has less to show than they do.
+    """
+    whole = [one for one in jobs if not one.absent]
+    return [one.name for one in whole if outputs.keep(runner.executed(one), project.source(one.name))]
 
 
 def _jobs(project: Project, names: Sequence[str]) -> list[Job]:

@@ -252,6 +252,11 @@ def _stand_in() -> dict[str, float]:
     }
 
 
+def _hospitals() -> dict[str, float]:
+    rows = pd.Series(data.load("eicu-stand-in").columns["hospital"]).value_counts()
+    return {"hospitals": len(rows), "rows of the smallest hospital": rows.min()}
+
+
 def _stored(name: str) -> dict[str, float]:
     module = STORED[name]
     return {"rows": np.sum(module.CENSUS), "columns with the label": len(module.FEATURES) + 1}
@@ -287,6 +292,7 @@ COUNTED: dict[str, Callable[[], dict[str, float]]] = {
     "law-school": lambda: _stored("law-school"),
     "dutch": lambda: _stored("dutch"),
     "acsincome": _acsincome,
+    "eicu-stand-in": _hospitals,
     "tiles-stand-in": _stand_in,
     "mnist": _mnist,
     "cifar10": _cifar10,

@@ -30,10 +30,10 @@ from fairfl_lite.errors import FairFLError, choose
 
 # Okabe and Ito's palette, which the common kinds of colour blindness keep apart; yellow is left out on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MORE_COLOURS = ("#332288", "#882255", "#44AA99", "#999933", "#6A3D9A", "#777777")
-"""Tol's muted colours and a grey, for the many methods that papers compare with."""
+MORE_COLOURS = ("#332288", "#882255", "#44AA99", "#999933", "#6A3D9A", "#777777", "#8B5A2B", "#117733")
+"""Tol's muted colours, a grey and a brown, for the many methods that papers compare with."""
 _BLUE, _RED, _GREEN, _PINK, _ORANGE, _SKY, _BLACK = COLOURS
-_INDIGO, _WINE, _TEAL, _OLIVE, _PURPLE, _GREY = MORE_COLOURS
+_INDIGO, _WINE, _TEAL, _OLIVE, _PURPLE, _GREY, _BROWN, _FOREST = MORE_COLOURS
 
 LOOKS = {
     # The plain baseline is black; each of the five papers' methods has a colour that no other method has.
@@ -55,6 +55,9 @@ LOOKS = {
     "ditto": ("Ditto", _SKY, "8"),
     "fcfl": ("FCFL", _OLIVE, "X"),
     "fedmgda": ("FedMGDA+", _WINE, "*"),
+    "fedmdfg": ("FedMDFG", _PURPLE, "p"),
+    "fairbatch": ("FedAvg+FairBatch", _BROWN, "<"),
+    "fairreg": ("FedAvg+FairReg", _FOREST, ">"),
     "ifca": ("IFCA", _PURPLE, "<"),
     "printed": ("printed", _GREY, "|"),
     # Groups: the one that has been disadvantaged (a = 0) is wine, the other teal, whatever the attribute.

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairfl_lite import store
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.shapes import ANY, SIZE, TEXT, WORD, fit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 RELATIVE = 1e-4
 SERIES = 2e-3
 PICTURE = 2.0
+CELL = {"cell_type": TEXT, "source": (TEXT, [TEXT]), "metadata": {TEXT: ANY}}
+ABOUT = {"profiles": {TEXT: {WORD: ANY}}, "data": [WORD], "optional_data": [WORD], "results": [WORD], "seconds": SIZE}
+"""What is said of a notebook in its metadata, under fairfl."""
 IGNORED = "nbval-ignore-output"
 FOLDED = "hide-input"
 
@@ -53,32 +57,51 @@ def source(path: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        cells = [
-            {
-                "cell_type": cell["cell_type"],
-                "source": "".join(cell["source"]),  # a text, or a list of its lines
-                "metadata": dict(cell["metadata"]),
-            }
-            for cell in content["cells"]
-        ]
-        return {"metadata": dict(content["metadata"]), "cells": cells}
-    except (ValueError, TypeError, KeyError) as error:
-        raise _unreadable(path) from error
+        fit(content, {TEXT: ANY}, "it")
+        fit({name: content[name] for name in ("cells", "metadata")}, {TEXT: ANY}, "it")
+        fit(content["cells"], [{TEXT: ANY}], "cells")
+        cells = [_cell(position, cell) for position, cell in enumerate(content["cells"])]
+        metadata = content["metadata"]
+        fit(metadata, {TEXT: ANY}, "metadata")
+        fit(metadata.get("fairfl", {}), {TEXT: ANY}, "metadata.fairfl")
+        for name, shape in ABOUT.items():
+            if name in metadata.get("fairfl", {}):
+                fit(metadata["fairfl"][name], shape, f"metadata.fairfl.{name}")
+    except (OSError, ValueError, KeyError, RecursionError) as error:
+        raise _unreadable(path, error) from error
+    return {"metadata": metadata, "cells": cells}
+
+
+def _cell(position: int, cell: dict[str, Any]) -> dict[str, Any]:
+    place = f"cells.{position}"
+    for name, shape in CELL.items():
+        fit(cell[name], shape, f"{place}.{name}")
+    choose(cell["cell_type"], ("code", "markdown", "raw"), f"kind of cell for {place}")
+    fit(cell["metadata"].get("tags", []), [TEXT], f"{place}.metadata.tags")
+    return {
+        "cell_type": cell["cell_type"],
+        "source": "".join(cell["source"]),  # a text, or a list of its lines
+        "metadata": cell["metadata"],
+    }
 
 
 def read(path: Path) -> NotebookNode:
     """A notebook whose cells all have an id; those without one are named by their position."""
     import nbformat
 
+    source(path)
     try:
         notebook = nbformat.read(path, as_version=4)
-    except (nbformat.reader.NotJSONError, nbformat.ValidationError, ValueError, AttributeError, KeyError) as error:
-        raise _unreadable(path) from error
+    except (nbformat.ValidationError, ValueError, AttributeError, LookupError, TypeError, AssertionError) as error:
+        raise _unreadable(path, error) from error
     # Reading an older file gives new random ids, which would make two runs of it differ.
     old = '"nbformat_minor": 5' not in path.read_text()
     for position, cell in enumerate(notebook.cells):
         if old or "id" not in cell:
             cell["id"] = f"cell-{position}"
+        if cell.cell_type == "code":
+            cell.setdefault("outputs", [])
+            cell.setdefault("execution_count", None)
     notebook.nbformat_minor = 5
     return notebook
 
@@ -211,8 +234,9 @@ def compare_pictures(ours: str, theirs: str) -> str | None:
     return f"the picture differs (root mean square {rms:.1f}, at most {PICTURE:g})" if rms > PICTURE else None
 
 
-def _unreadable(path: Path) -> FairFLError:
-    return FairFLError(f"{path} is not a readable notebook: restore it from git.")
+def _unreadable(path: Path, error: Exception) -> FairFLError:
+    said = f" ({str(error).rstrip('.').removesuffix(': correct it')})" if isinstance(error, FairFLError) else ""
+    return FairFLError(f"{path} is not a readable notebook{said}: restore it from git.")
 
 
 def _steady(outputs: list[Any], cell_id: str, count: int | None) -> Iterator[NotebookNode]:

@@ -27,6 +27,8 @@ from fairfl_lite.errors import FairFLError, did_you_mean
 
 KINDS: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
 QUICK = "quick"
+NOT_PYTHON = (SyntaxError, tokenize.TokenError, ValueError, RecursionError, MemoryError)
+"""What reading a text as Python may raise; a cell with thousands of brackets or digits among it."""
 
 _NUMBER = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
 _RANGE = re.compile(rf"^(?P<low>{_NUMBER})?\.\.(?P<high>{_NUMBER})?\s*(?::|$)")
@@ -109,8 +111,11 @@ def declared(notebook: Mapping[str, Any]) -> dict[str, Parameter]:
     found: dict[str, Parameter] = {}
     for cell in cells:
         source = cell["source"]
-        comments = _comments(source)
-        for statement in ast.parse(source).body:
+        try:
+            comments, statements = _comments(source), ast.parse(source).body
+        except NOT_PYTHON as error:
+            raise FairFLError(f"The parameters cell is not Python ({' '.join(str(error).split())}): correct it.") from None
+        for statement in statements:
             parameter = _parameter(statement, comments)
             found[parameter.name] = parameter
     _refuse_unread(notebook, found)
@@ -166,7 +171,7 @@ def _parameter(statement: ast.stmt, comments: Mapping[int, str]) -> Parameter:
     name, (kind, many, optional) = statement.target.id, _annotation(statement.annotation)
     try:
         default = ast.literal_eval(statement.value)
-    except ValueError:
+    except (*NOT_PYTHON, TypeError):
         raise FairFLError(f"The default of parameter {name} must be a plain value.") from None
     comment = comments.get(statement.end_lineno or statement.lineno, "")
     low = high = None

@@ -466,7 +466,7 @@ def read(path: Path) -> list[Section]:
 
 # ---- what holds a number ----
 
-CITED = {"fairfed": "fairfed", "fairfate": "fair-fate", "rankff2023": "rankff"}
+CITED = {"fairfed": "fairfed", "fairfate": "fair-fate", "rankff2023": "rankff", "effl": "effl", "e2fl": "e2fl"}
 """The card of each citation key."""
 
 _OF_THE_PAPER = re.compile(r"\b(?:papers?|prints?|printed|authors?|footnote|margins?)\b", re.I)

@@ -15,8 +15,9 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -65,8 +66,8 @@ class Project:
         """The notebook meant by a path to it or by its short name (fairfed/2_tables)."""
         known = self.names()
         folder = self.root / "notebooks"
-        path = Path(written).resolve()
-        if path.is_file() and path.is_relative_to(folder):
+        # Unlike its method, this isfile takes any text.
+        if os.path.isfile(written) and (path := Path(written).resolve()).is_relative_to(folder):  # noqa: PTH113
             return path.relative_to(folder).with_suffix("").as_posix()
         short = written.removeprefix("notebooks/").removesuffix(".ipynb")
         if short in known:
@@ -102,6 +103,11 @@ class Job:
         if not self.overridden:
             return self.profile
         return f"{self.profile}-{_sha(json.dumps(self.overridden, sort_keys=True))[:12]}"
+
+    @property
+    def absent(self) -> list[str]:
+        """Data that the notebook would show and that is not on this machine."""
+        return [name for name, digest in self.parts["data"].items() if digest == ABSENT]
 
     @property
     def executed(self) -> Path:
@@ -167,7 +173,7 @@ def job(project: Project, name: str, profile: str = parameters.QUICK, overrides:
 
 def why(job: Job) -> list[str]:
     """Why this run has to be done, one reason per line; empty when it is finished and still holds."""
-    record = store.read_json(job.record)
+    record = store.kept(job.record)
     if not record:
         return ["it was not run before"]
     if not job.executed.is_file() or _file(job.executed) != record["notebook"]:
@@ -234,16 +240,16 @@ def environment(project: Project, parallel: bool) -> dict[str, str]:
 def _run(pending: list[Job], workers: int, stream: TextIO | None) -> list[Failure]:
     workers = min(workers, len(pending))
     durations = pending[0].project.state / "durations.json"
-    known = store.read_json(durations)
+    known = store.kept(durations)
     expected = {one.name: _expected(one, known) for one in pending}
     pending = sorted(pending, key=lambda one: (-sum(expected[one.name]), one.name))
     env = environment(pending[0].project, parallel=workers > 1)
     events: queue.Queue[tuple[str, str, Any]] = queue.Queue()
     failures: list[Failure] = []
     progress = Progress(expected, workers, stream)
-    with ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(workers) as pool, _stopping(pool) as running:
         for one in pending:
-            pool.submit(_execute, one, env, events)
+            pool.submit(_execute, one, env, events, running)
         left = len(pending)
         while left:
             try:
@@ -258,29 +264,41 @@ def _run(pending: list[Job], workers: int, stream: TextIO | None) -> list[Failur
             else:
                 left -= 1
                 if isinstance(value, BaseException):
-                    pool.shutdown(wait=False, cancel_futures=True)
                     raise value
                 if isinstance(value, Failure):
                     failures.append(value)
                     progress.ended(name, "failed")
                 else:
                     known[_duration_name(name, value)] = value["seconds"]
-                    store.write_json(durations, known)
+                    store.keep(durations, known)
                     progress.ended(name, f"done in {readable(sum(value['seconds'])).removeprefix('about ')}")
     progress.close()
     return sorted(failures, key=lambda failure: failure.name)
 
 
-def _execute(job: Job, env: Mapping[str, str], events: queue.Queue) -> None:
+@contextmanager
+def _stopping(pool: ThreadPoolExecutor) -> Iterator[set[subprocess.Popen]]:
+    """The processes at work; when the run is stopped, by Ctrl-C or by an error, they end and no other begins."""
+    running: set[subprocess.Popen] = set()
+    try:
+        yield running
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(running):
+            process.kill()
+        raise
+
+
+def _execute(job: Job, env: Mapping[str, str], events: queue.Queue, running: set[subprocess.Popen]) -> None:
     """Run in a thread: start the worker process, pass on what it reports, keep the result."""
     try:
         events.put(("started", job.name, None))
-        events.put(("ended", job.name, _work(job, env, events)))
+        events.put(("ended", job.name, _work(job, env, events, running)))
     except BaseException as error:
         events.put(("ended", job.name, error))
 
 
-def _work(job: Job, env: Mapping[str, str], events: queue.Queue) -> Failure | dict[str, Any]:
+def _work(job: Job, env: Mapping[str, str], events: queue.Queue, running: set[subprocess.Popen]) -> Failure | dict[str, Any]:
     state = job.project.state
     prepared, made = (state / "tmp" / job.name / f"{job.slot}.{end}.ipynb" for end in ("in", "out"))
     outputs.write(outputs.without_outputs(outputs.read(job.project.source(job.name))), prepared)
@@ -304,6 +322,7 @@ def _work(job: Job, env: Mapping[str, str], events: queue.Queue) -> Failure | di
             text=True,
         ) as process,
     ):
+        running.add(process)
         assert process.stdin and process.stdout
         process.stdin.write(json.dumps(order) + "\n")
         process.stdin.flush()
@@ -315,6 +334,7 @@ def _work(job: Job, env: Mapping[str, str], events: queue.Queue) -> Failure | di
                 events.put(("cell", job.name, None))
         process.stdin.close()
         process.wait()
+        running.discard(process)
         log.seek(0)
         trouble = log.read()
     if process.returncode == 0:
@@ -338,7 +358,7 @@ def _work(job: Job, env: Mapping[str, str], events: queue.Queue) -> Failure | di
 
 def _keep(job: Job, notebook: NotebookNode) -> None:
     outputs.write(notebook, job.executed)
-    store.write_json(job.record, {"key": job.key, "parts": job.parts, "notebook": _file(job.executed)})
+    store.keep(job.record, {"key": job.key, "parts": job.parts, "notebook": _file(job.executed)})
 
 
 def _expected(job: Job, known: Mapping[str, list[float]]) -> list[float]:

@@ -48,7 +48,7 @@ def index(project: Project) -> Path:
 
 def current(project: Project) -> bool:
     """Whether the built book is whole, and is what a builder started now would make."""
-    kept = store.read_json(record(project))
+    kept = store.kept(record(project))
     return bool(kept) and kept["inputs"] == inputs(project) and kept["built"] == _digests(html(project))
 
 
@@ -85,7 +85,7 @@ def inputs(project: Project) -> dict[str, dict[str, str]]:
 
 
 def _build(project: Project) -> None:
-    kept = store.read_json(record(project))
+    kept = store.kept(record(project))
     record(project).unlink(missing_ok=True)
     now = inputs(project)
     if not kept or kept["memory"] != _memory(project) or kept["inputs"]["frame"] != now["frame"]:
@@ -100,7 +100,7 @@ def _build(project: Project) -> None:
         _clear(memory(project), html(project))
         raise BuildError(f"The book was not built:\n{_complaints(done.stdout + done.stderr)}")
     built = {"inputs": now, "built": _digests(html(project)), "memory": _memory(project)}
-    store.write_json(record(project), built)
+    store.keep(record(project), built)
 
 
 def _clear(*folders: Path) -> None:

@@ -16,17 +16,6 @@ import chromium
 import pytest
 from small import ROOT
 
-pytestmark = pytest.mark.skipif(chromium.found() is None, reason=chromium.MISSING)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[chromium.Browser]:
-    program = chromium.found()
-    assert program
-    with chromium.Browser(program) as one:
-        yield one
-
-
 GOOD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A page</title>
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
 <style>body {{ margin: 0; background: white; color: black }} td, th {{ white-space: nowrap }}
@@ -89,7 +78,7 @@ def test_a_planted_fault_is_found(browser, tmp_path, body, style, says, request)
 def test_every_page_of_the_book(browser, site):
     screens = ROOT / "_build" / "screens"
     shutil.rmtree(screens, ignore_errors=True)
-    found = chromium.faults(browser, site, screens=screens)
+    found = chromium.faults(browser, site, screens)
     kept = len(list(screens.rglob("*.jpg")))
     assert kept == len(chromium.pages(site)) * len(chromium.WIDTHS) * len(chromium.THEMES)
     assert not found, "\n".join([f"{len(found)} faults; pictures of the pages are in {screens.relative_to(ROOT)}.", *found])

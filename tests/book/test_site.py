@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from small import ROOT, code, notebook
 
 from fairfl_lite.press import book, runner
+from fairfl_lite.press import site as press_site
 
 REMOTE = re.compile(
     r"<(?:script|link|img|iframe|source|video|audio|embed|object)\b[^>]*\b(?:src|href|data)=\"(?:https?:)?//[^\"]*\""
@@ -150,6 +152,24 @@ def test_a_warning_stops_the_build_every_time(make_project):
         with pytest.raises(book.BuildError, match="nowhere"):
             book.build(project)
         assert not (project.root / "_build" / "html").exists()
+
+
+def test_a_warning_stops_the_build_after_one_that_was_killed(make_project, monkeypatch):
+    """The builder has read the page and kept it; nobody was left to hear of the warning, or to clear what it keeps."""
+    project = small_book(make_project, nbformat.v4.new_markdown_cell("# One\n\nSee {numref}`nowhere`."))
+    usual = subprocess.run
+
+    def killed(*arguments, **options):
+        usual(*arguments, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(press_site.subprocess, "run", killed)
+        with pytest.raises(KeyboardInterrupt):
+            book.build(project)
+    assert (project.root / "_build" / ".doctrees" / "environment.pickle").is_file()
+    with pytest.raises(book.BuildError, match="nowhere"):
+        book.build(project)
 
 
 def test_a_notebook_that_was_removed_has_no_page(make_project):

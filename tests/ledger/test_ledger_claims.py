@@ -274,7 +274,7 @@ def judge_words(rule: str) -> set[str]:
         return always | {"confirmed", "reversed", "no effect", "cannot tell"}
     if rule in ("no gain", "at most"):
         return always | {"confirmed", "reversed", "cannot tell"}
-    if rule in ("arithmetic", "count", "identity", "exists", "checked"):
+    if rule in ("arithmetic", "mark", "count", "identity", "exists", "checked"):
         return always | {"holds", "does not hold"}
     return always | {"agrees", "differs", "cannot tell"}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -149,11 +148,20 @@ def test_a_row_leads_to_the_cell_of_the_chapter_that_shows_it(tmp_path: Path) ->
     assert [chapter.anchor(c) for c in CLAIMS] == [f"cell-{LEVEL.id}", f"line-{NASTY.id}", f"cell-{LEVEL.id}", ""]
 
 
+TO_COME = {
+    *(f"notebooks/effl/{name}.ipynb" for name in ("3_tables", "4_budgets")),
+    *(f"notebooks/e2fl/{name}.ipynb" for name in ("2_supermasks", "4_fairmnistrotate", "5_unknown_groups", "6_adult")),
+}
+"""Chapters of papers whose tables are still to be measured."""
+
+
 def test_chapters_that_entries_name_are_in_the_book() -> None:
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
     files = {chapter["file"] for part in toc["parts"] for chapter in part["chapters"]}
     assert "book/ledger" in files
-    for name in {e.notebook for paper in papers.names() for e in papers.load(paper).entries.values()} | {page.JUDGING}:
+    named = {e.notebook for paper in papers.names() for e in papers.load(paper).entries.values()} | {page.JUDGING}
+    assert named >= TO_COME and not any((ROOT / name).exists() for name in TO_COME), "take a chapter that is there off the list"
+    for name in named - TO_COME:
         assert (ROOT / name).is_file() and name.removesuffix(".ipynb").replace("notebooks/", "executed/", 1) in files, name
     assert {path.name for path in (ROOT / "notebooks" / "ledger").glob("*.ipynb")} == {Path(page.JUDGING).name}
 
@@ -231,11 +239,8 @@ def test_margins_say_what_they_are() -> None:
     assert views.margin(replace(LEVEL, rule="at most", margin=0.03)) == "≤ 0.030"
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-
-
 @pytest.fixture
-def opened(tmp_path: Path) -> Any:
+def opened(tmp_path: Path, browser: Any) -> Any:
     """Opens the page from a file, after a change to its text, and gives what the browser made of it."""
     (tmp_path / "book").mkdir()
     shutil.copytree(ROOT / "book" / "_static", tmp_path / "_static", ignore=shutil.ignore_patterns("*.csv", "*.json"))
@@ -243,16 +248,13 @@ def opened(tmp_path: Path) -> Any:
     def open_page(address: str = "", change: tuple[str, str] = ("", "")) -> str:
         body = page.markup(CLAIMS, BOOK).replace(*change)
         (tmp_path / "book" / "ledger.html").write_text(f"<!doctype html><meta charset=utf-8><body>{body}", encoding="utf-8")
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-        url = f"file://{tmp_path}/book/ledger.html{address}"
-        done = subprocess.run([str(CHROMIUM), *options, f"--user-data-dir={tmp_path}/user", "--dump-dom", url],
-                              capture_output=True, text=True, timeout=60, check=True)  # fmt: skip
-        return done.stdout
+        browser.open("about:blank")  # an address that differs only behind its # would not be loaded again
+        browser.open(f"file://{tmp_path}/book/ledger.html{address}")
+        return str(browser.run("document.documentElement.outerHTML"))
 
     return open_page
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no browser here")
 def test_in_a_browser_a_link_shows_its_row_though_a_filter_hides_it(opened: Any) -> None:
     text = opened(f"?kind=level#{EFFECT.id}")
     rows = Reader(text[text.index('class="ledger-live"') :]).rows
@@ -263,7 +265,6 @@ def test_in_a_browser_a_link_shows_its_row_though_a_filter_hides_it(opened: Any)
     assert f"fairfl claims {EFFECT.id} --rerun" in target and f"2_tables.html#cell-{LEVEL.id}" in target
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no browser here")
 def test_in_a_browser_filters_stand_in_the_address_and_marks_are_drawn(opened: Any) -> None:
     text = opened("?whose=ours&find=bold")
     assert list(Reader(text[text.index('class="ledger-live"') :]).rows) == [NASTY.id]
@@ -271,7 +272,6 @@ def test_in_a_browser_filters_stand_in_the_address_and_marks_are_drawn(opened: A
     assert 'href="#fairfed.t1.adult.eod.alpha0.1.fairfed.effect"' in opened("?kind=effect")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no browser here")
 def test_in_a_browser_a_broken_script_leaves_the_plain_tables(opened: Any) -> None:
     for change in (('"rows":{', '"rows":{{'), ("../_static/ledger.js", "../_static/nowhere.js")):
         text = opened(change=change)

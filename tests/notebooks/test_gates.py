@@ -15,6 +15,7 @@ import pytest
 from PIL import Image, ImageDraw
 from small import ROOT, code, notebook, small_project
 
+from fairfl_lite import data
 from fairfl_lite.press import book, outputs, runner
 
 CELLS = (
@@ -52,6 +53,27 @@ def green(template, tmp_path, monkeypatch):
     assert runner.why(runner.job(project, "one")) == []
     assert differences(project) == []
     return project
+
+
+def test_without_its_data_a_notebook_keeps_its_stored_outputs(make_project, monkeypatch):
+    """Data that not everyone has is shown where it is there; a machine without it must not store that it is not."""
+    there = {"cifar10": True}
+    monkeypatch.setattr(data, "available", there.__getitem__)
+    monkeypatch.setattr(data, "digest", lambda name: "1")
+    marker = make_project({}).root / "here"
+    shown = f"from pathlib import Path\nif Path({str(marker)!r}).exists(): print('a figure')"
+    source = notebook(code(shown, "nbval-ignore-output"), about={"optional_data": ["cifar10"]})
+    project = runner.Project(marker.parent, marker.parent / "little")
+    path = project.source("one")
+    path.parent.mkdir(exist_ok=True)
+    nbformat.write(source, path)
+    marker.touch()
+    assert book.update(project, book.execute(project, ["one"])) == ["one"] and "a figure" in path.read_text()
+    marker.unlink()
+    there["cifar10"] = False
+    jobs = book.execute(project, ["one"])
+    assert [one.absent for one in jobs] == [["cifar10"]]
+    assert book.update(project, jobs) == [] and "a figure" in path.read_text()
 
 
 def differences(project: runner.Project) -> list[str]:

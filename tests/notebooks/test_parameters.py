@@ -110,6 +110,12 @@ def test_profiles_are_held_to_the_same_limits(about, profile, says):
         ("seeds: int = 30  # 1..20: out of its own range", "within 1..20"),
         ("seeds: int = 'three'", "must be int"),
         ("seeds: str = 'a'  # 1..3: no number", "only numbers"),
+        ("seeds: int = ", "not Python"),
+        ("seeds: int = (", "not Python"),
+        ("%matplotlib inline", "not Python"),
+        ("seeds: int = " + "9" * 5000, "not Python"),
+        ("seeds: int = " + "-" * 5000 + "1", "not Python|plain value"),
+        ("seeds: int = {[]: 1}", "plain value"),
     ],
 )
 def test_ill_written_cells(cell, says):

@@ -185,6 +185,21 @@ def test_killed_in_the_middle_the_next_run_goes_on_and_ends_with_the_same_bytes(
     assert len(resumed) == 3
 
 
+def test_ctrl_c_ends_what_runs_and_begins_nothing_else(make_project):
+    project = make_project({name: counted(name, 60) for name in "abcd"})
+    command = [sys.executable, "-c", RUN.replace("runner.run(jobs)", "runner.run(jobs, workers=2)"), str(project.root)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        log = project.root / "log.txt"
+        while not log.is_file() or len(executions(project)) < 2:
+            time.sleep(0.02)
+            assert process.poll() is None
+        started = psutil.Process(process.pid).children(recursive=True)
+        os.kill(process.pid, signal.SIGINT)  # to the command alone: its processes must not be left to themselves
+        assert process.wait(timeout=30) != 0
+    _, alive = psutil.wait_procs(started, timeout=20)
+    assert not alive and len(executions(project)) == 2
+
+
 @pytest.mark.parametrize(
     ("cell", "says", "where"),
     [

@@ -6,8 +6,9 @@ them). A run that was stopped goes on with the angles that are missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +26,14 @@ from fairfl_lite.models import CNN, VGG11, Network
 from fairfl_lite.store import cache_folder, fingerprint, read_arrays, write_arrays
 from fairfl_lite.streams import stream
 
-RECIPE = 1
+RECIPE = 2
 """To be raised when the same settings would give other models: those trained before are then left alone."""
+
+
+@lru_cache(maxsize=1)
+def _loaded(load: Callable[[str], data.Images], dataset: str, folder: Path) -> data.Images:
+    """Images that were read and checked once for all models that a process trains."""
+    return load(dataset)
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,7 @@ class ModelSet:
         return self.folder / f"{angle:g}.npz"
 
     def _train_one(self, angle: float) -> None:
-        images = data.images(self.dataset)
+        images = _loaded(data.images, self.dataset, cache_folder())
         x, y = torch.as_tensor(images.x[: self.images]), torch.as_tensor(images.y[: self.images])
         if self.reading == "fixed":
             x = rotate(x, angle)
@@ -124,7 +131,7 @@ class ModelSet:
 
     def _losses_of(self, task: tuple[list[float], float, int, int]) -> np.ndarray:
         angles, turn, low, high = task
-        images = data.images(self.dataset)
+        images = _loaded(data.images, self.dataset, cache_folder())
         rows = slice(images.train + low, images.train + high)
         x, y = rotate(torch.as_tensor(images.x[rows]), turn), torch.as_tensor(images.y[rows])
         return np.stack([losses_of(self.network, self._kept(a), x, y, Pixels.of(self.dataset)) for a in angles])
@@ -138,9 +145,18 @@ PAPER = {
 """The sets behind the stored results. MNIST's are at the paper's scale. CIFAR-10's are not: the network is an eighth as wide as
 VGG11, there are 100 of them, 4 degrees apart, and not 200, 2 degrees apart, and each sees 6,000 images three times."""
 
+TRAININGS = {"mnist-fixed": 5, "mnist-random": 5, "cifar10-fixed": 1}
+"""How often each set is trained from the beginning: the runs behind an interval."""
+
 QUICK = replace(PAPER["mnist-fixed"], count=30, step=12, network=CNN((4, 8), 24, double=True), images=2_000, epochs=2, batch=32)
 """For a page that trains while you wait: fewer, smaller models, 12 degrees apart."""
 
 
-def get(name: str) -> ModelSet:
-    return PAPER[choose(name, PAPER, "model set named")]
+def get(name: str, training: int = 0) -> ModelSet:
+    """A set by name; another `training` starts from other weights and sees the images in another order."""
+    return replace(PAPER[choose(name, PAPER, "model set named")], seed=training)
+
+
+def trainings(name: str) -> list[ModelSet]:
+    """A set as often as it is trained."""
+    return [get(name, training) for training in range(TRAININGS[choose(name, TRAININGS, "model set named")])]

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairfl_lite import data, imports, metrics, rankings, store
+from fairfl_lite import data, engines, imports, metrics, rankings, store
 from fairfl_lite.clients import Local
-from fairfl_lite.engines import Plain
 from fairfl_lite.errors import choose
 from fairfl_lite.experiments.base import Experiment, grid, named
 from fairfl_lite.experiments.rankff import model_sets
@@ -100,15 +99,16 @@ def judged(u: np.ndarray, params: np.ndarray) -> Iterator[tuple[str, dict[str, f
         yield method, facts
 
 
-def table1(dataset: str, reading: str, instance: str, seeds: Sequence[int]) -> pd.DataFrame:
-    """Table 1 for one instance: rows models, method, metric, by draw of the agents' test images."""
-    models, out = model_sets.get(f"{dataset}-{reading}"), []
+def table1(dataset: str, reading: str, instance: str, training: int, seeds: Sequence[int]) -> pd.DataFrame:
+    """Table 1 for one instance and one trained set: rows models, method, metric, by draw of the agents' test images."""
+    models, out = model_sets.get(f"{dataset}-{reading}", training), []
     params = models.train()
     for seed, u in draws(dataset, models, instance, seeds):
         for which, rows in subsets(models).items():
             for method, facts in judged(u[:, rows], params[rows]):
                 out += [{"dataset": dataset, "reading": reading, "models": which, "instance": instance, "method": method,
-                         "seed": seed, "metric": metric, "value": float(value)} for metric, value in facts.items()]  # fmt: skip
+                         "training": training, "seed": seed, "metric": metric, "value": float(value)}
+                        for metric, value in facts.items()]  # fmt: skip
     return pd.DataFrame(out)
 
 
@@ -118,20 +118,22 @@ def draws(dataset: str, models: ModelSet, instance: str, seeds: Sequence[int]) -
         yield seed, utilities(models, rotations(instance, how.agents), seed, how.test, how.test * how.agents)
 
 
-def heterogeneity(dataset: str, reading: str, instance: str, seeds: Sequence[int]) -> pd.DataFrame:
-    """Figure 1: the three distances, as the largest and as the mean over pairs of agents."""
-    models, out = model_sets.get(f"{dataset}-{reading}"), []
+def heterogeneity(dataset: str, reading: str, instance: str, training: int, seeds: Sequence[int]) -> pd.DataFrame:
+    """Figure 1 for one trained set: the three distances, as the largest and as the mean over pairs of agents."""
+    models, out = model_sets.get(f"{dataset}-{reading}", training), []
     for seed, u in draws(dataset, models, instance, seeds):
         for which, rows in subsets(models).items():
             ranks = rankings.ranks_of(u[:, rows])
-            out += [{"dataset": dataset, "reading": reading, "models": which, "instance": instance, "seed": seed,
-                     "distance": distance, "how": how, "value": rankings.heterogeneity(ranks, distance, how)}
+            out += [{"dataset": dataset, "reading": reading, "models": which, "instance": instance,
+                     "training": training, "seed": seed, "distance": distance, "how": how,
+                     "value": rankings.heterogeneity(ranks, distance, how)}
                     for distance in ("md", "fd", "ed") for how in ("max", "mean")]  # fmt: skip
     return pd.DataFrame(out)
 
 
 def landscape(dataset: str, reading: str, instance: str) -> pd.DataFrame:
-    """Every model of a set as the agents of draw 0 see it: angle, largest position, smallest, mean and sum of utilities."""
+    """Every model of the first trained set as the agents of draw 0 see it: angle, largest and smallest position, sum of
+    utilities, smallest utility."""
     models = model_sets.get(f"{dataset}-{reading}")
     ((_, u),) = draws(dataset, models, instance, [0])
     at = rankings.positions(u) / models.count
@@ -141,11 +143,13 @@ def landscape(dataset: str, reading: str, instance: str) -> pd.DataFrame:
 
 
 def shares(dataset: str, reading: str, instance: str, seeds: Sequence[int]) -> pd.DataFrame:
-    """Share of the models of a set that are rankwise proportional, and that are proportional in utility, mean over draws."""
-    models, ranked, utility = model_sets.get(f"{dataset}-{reading}"), [], []
-    for _, u in draws(dataset, models, instance, seeds):
-        ranked.append(rankings.proportional(rankings.ranks_of(u)).mean())
-        utility.append(np.all(u >= u.max(1, keepdims=True) / len(u), axis=0).mean())
+    """Share of the models of a set that are rankwise proportional, and that are proportional in utility, mean over trained
+    sets and draws."""
+    ranked, utility = [], []
+    for models in model_sets.trainings(f"{dataset}-{reading}"):
+        for _, u in draws(dataset, models, instance, seeds):
+            ranked.append(rankings.proportional(rankings.ranks_of(u)).mean())
+            utility.append(np.all(u >= u.max(1, keepdims=True) / len(u), axis=0).mean())
     prefix = f"{dataset}.{reading}.{instance}"
     return named({f"{prefix}.proportional_share": np.mean(ranked), f"{prefix}.utility_share": np.mean(utility)})
 
@@ -157,7 +161,7 @@ def federation(dataset: str, instance: str, seeds: Sequence[int], **changes: Any
     return Federation.of_images(
         data.images(dataset), rotations(instance, how.agents), seeds, Local("sgd", how.lr, 0.0, 1, how.batch), how.network,
         train=how.train, validation=how.validation, test=how.test, probe=how.probe, look=how.look, skip=how.skip, first=first,
-        engine=Plain(how.network, "numpy"), diverged="keep",
+        engine=engines.get("fused", how.network, "numpy"), diverged="keep",
     )  # fmt: skip
 
 
@@ -244,10 +248,12 @@ def _tidy(rows: Sequence[tuple[str, dict[str, float]]], **same: Any) -> pd.DataF
 
 _SETS = [*grid(dataset=("mnist",), reading=("fixed", "random"), instance=tuple(ROTATIONS)),
          *grid(dataset=("cifar10",), reading=("fixed",), instance=tuple(ROTATIONS))]  # fmt: skip
+_TRAINED = [{**cell, "training": models.seed} for cell in _SETS
+            for models in model_sets.trainings(f"{cell['dataset']}-{cell['reading']}")]  # fmt: skip
 _BOTH = ("mnist", "cifar10")
 _RATES = [*grid(dataset=("mnist",), method=("fedavg",), lr=(0.05, 0.1, 0.2, 0.4, 0.8)),
           *grid(dataset=("mnist",), method=("rankff",), lr=(0.2, 0.4, 0.8))]  # fmt: skip
-_LEARNT = [*grid(dataset=("mnist",), seed=range(3), instance=tuple(ROTATIONS), method=METHODS),
+_LEARNT = [*grid(dataset=("mnist",), seed=range(8), instance=tuple(ROTATIONS), method=METHODS),
            *grid(dataset=("mnist",), seed=(0,), instance=tuple(ROTATIONS), method=("corefed-sum",)),
            *grid(dataset=("cifar10",), seed=(0,), instance=tuple(ROTATIONS), method=METHODS)]  # fmt: skip
 _STEPS = grid(dataset=("mnist",), instance=("high", "low"), method=METHODS, seed=(0,))
@@ -256,12 +262,12 @@ _PENALTY = [*grid(dataset=("mnist",), instance=("high",), sigma=(0.0, 1.0, 10.0,
             *grid(dataset=("mnist",), instance=("mid", "low"), sigma=(0.0,), weights=("normalised",), seed=(0,))]  # fmt: skip
 
 EXPERIMENTS = (
-    Experiment("rankff/discrete", table1, _SETS, _BOTH),
-    Experiment("rankff/heterogeneity", heterogeneity, _SETS, _BOTH),
+    Experiment("rankff/discrete", table1, _TRAINED, _BOTH),
+    Experiment("rankff/heterogeneity", heterogeneity, _TRAINED, _BOTH),
     Experiment("rankff/landscape", landscape, _SETS, _BOTH),
     Experiment("rankff/facts", shares, _SETS, _BOTH),
     Experiment("rankff/rates", rates, _RATES, ("mnist",), seeds=1, workers=2),
-    Experiment("rankff/continuous", table2, _LEARNT, _BOTH, seeds=3, workers=2),
+    Experiment("rankff/continuous", table2, _LEARNT, _BOTH, seeds=8, workers=2),
     Experiment("rankff/steps", steps, _STEPS, ("mnist",), seeds=1, workers=2),
     Experiment("rankff/penalty", penalty, _PENALTY, ("mnist",), seeds=1, workers=2),
 )

@@ -13,6 +13,7 @@ from fairfl_lite.ledger.rules import (
     gain,
     improvement,
     level,
+    mark,
     no_gain,
     ordering,
     share,
@@ -25,8 +26,8 @@ RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
         effect.RULE, gain.RULE, improvement.RULE, effect.TIES, share.RULE, ordering.RULE, no_gain.RULE, no_gain.SIMILARS,
-        at_most.RULE, ordering.TRENDS, level.RULE, spread.RULE, draw.RULE, arithmetic.RULE, facts.COUNTS,
-        facts.IDENTITIES, facts.EXISTING, facts.CHECKS,
+        at_most.RULE, ordering.TRENDS, level.RULE, spread.RULE, draw.RULE, arithmetic.RULE, mark.RULE,
+        facts.COUNTS, facts.IDENTITIES, facts.EXISTING, facts.CHECKS,
     )
 }  # fmt: skip
 KINDS = tuple(dict.fromkeys(rule.kind for rule in RULES.values()))
@@ -67,10 +68,11 @@ def check(card: PaperCard) -> None:
         choose(sense, SENSES, f"sense of the metric {metric}")
     for metric, margin in card.margins.items():
         choose(metric, card.metrics, "metric with a margin")
-        if not isinstance(margin.get("margin"), int | float) or not margin.get("reason"):
-            raise FairFLError(f"The margin of {metric} needs a number (margin) and a reason: add them.")
+        if not isinstance(margin.get("margin"), int | float) or margin["margin"] < 0 or not str(margin.get("reason", "")).strip():
+            raise FairFLError(f"The margin of {metric} needs a number from 0 (margin) and a reason: add them.")
     for entry in card.entries.values():
-        _check(card, entry)
+        with papers.well_formed(f"entry {entry.id}"):
+            _check(card, entry)
 
 
 def _check(card: PaperCard, entry: Entry) -> None:
@@ -86,6 +88,8 @@ def _check(card: PaperCard, entry: Entry) -> None:
             choose(spec[name], allowed, f"{name} in {entry.id}")
     if "margin" in spec and not spec.get("margin_reason"):
         raise FairFLError(f"{entry.id} has a margin of its own and no margin_reason: say in a few words why.")
+    if float(spec.get("margin", 0)) < 0:
+        raise FairFLError(f"{entry.id} has a margin below 0: correct the card.")
     metric = spec.get("metric", spec.get("select", {}).get("metric"))
     if metric is not None and metric not in card.metrics:
         raise FairFLError(f"{entry.id} is about the metric {metric!r}, which the card does not list: add it to metrics.")
@@ -94,6 +98,8 @@ def _check(card: PaperCard, entry: Entry) -> None:
         papers.number(spec.get("sd") or "0")
     if entry.rule == "arithmetic":
         arithmetic.recompute(card, spec)
+    if entry.rule == "mark":
+        mark.violation(card, spec)
     for pattern in spec.get("entries", ()):
         card.matching(pattern)
     if "check" in spec:

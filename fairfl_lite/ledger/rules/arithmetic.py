@@ -30,7 +30,7 @@ def recompute(card: PaperCard, spec: Formula) -> Fraction:
 
 
 def below(card: PaperCard, spec: Formula) -> Fraction:
-    """below {pattern: pattern}: the share of pairs with the first less than the second; "=0.9" stands beside every cell."""
+    """below {pattern: pattern}: the share of pairs with the first less than the second; one number stands beside every cell."""
     less = [x < y for a, b in spec["below"].items() for x, y in pairs(card, a, b)]
     return Fraction(sum(less), len(less))
 
@@ -130,9 +130,9 @@ def numbers(card: PaperCard, pattern: str) -> list[Fraction]:
 
 
 def pairs(card: PaperCard, first: str, second: str) -> list[tuple[Fraction, Fraction]]:
-    """The cells of two patterns side by side; a number stands beside every cell of the other."""
+    """The cells of two patterns side by side; one number, as "=0.9" is, or one cell stands beside every cell of the other."""
     a, b = numbers(card, first), numbers(card, second)
-    a, b = (a * len(b) if first.startswith("=") else a), (b * len(a) if second.startswith("=") else b)
+    a, b = (a * len(b) if len(a) == 1 else a), (b * len(a) if len(b) == 1 else b)
     if len(a) != len(b):
         raise FairFLError(f"{first} has {len(a)} cells and {second} {len(b)}: correct the formula that compares them.")
     return list(zip(a, b, strict=True))

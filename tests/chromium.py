@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -164,31 +163,23 @@ def pages(site: Path) -> list[Path]:
     return sorted(path for path in found if 'http-equiv="Refresh"' not in path.read_text())
 
 
-def faults(
-    browser: Browser,
-    site: Path,
-    *,
-    only: Iterable[Path] | None = None,
-    widths: Sequence[int] = WIDTHS,
-    themes: Sequence[str] = THEMES,
-    screens: Path | None = None,
-) -> list[str]:
+def faults(browser: Browser, site: Path, screens: Path | None = None) -> list[str]:
     """What is wrong in a folder of pages, one sentence each: page, width, theme, fault. Empty when nothing is."""
     said = []
     base = site.resolve().as_uri()
-    for path in pages(site) if only is None else only:
+    for path in pages(site):
         name = path.relative_to(site).with_suffix("").as_posix()
-        browser.size(max(widths))
+        browser.size(max(WIDTHS))
         browser.open(path.resolve().as_uri())
         said += [f"{name}: {text}" for text in browser.run("checks.once()")]
         said += [f"{name}: {text}" for text in keyboard(browser)]
-        for width in sorted(widths, reverse=True):
+        for width in sorted(WIDTHS, reverse=True):
             browser.size(width)
-            for theme in themes:
+            for theme in THEMES:
                 browser.run(f"checks.theme('{theme}')")
                 # A theme changes colours and a width changes shapes: to look at each once takes half the time.
-                look = "checks.shape()" if theme == themes[0] else "[]"
-                look += ".concat(checks.contrast())" if width == max(widths) else ""
+                look = "checks.shape()" if theme == THEMES[0] else "[]"
+                look += ".concat(checks.contrast())" if width == max(WIDTHS) else ""
                 said += [f"{name}, {width} px, {theme}: {text}" for text in browser.run(look)]
                 if screens:
                     browser.screenshot(screens / str(width) / theme / f"{name}.jpg", width)

@@ -1,0 +1,1 @@
+"""What is run at the scale of the EFFL paper."""

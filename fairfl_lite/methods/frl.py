@@ -1,0 +1,39 @@
+"""FRL: clients rank the edges of a supernet, and the rankings vote (Mozaffari et al., 2021; E2FL, Algorithm 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairfl_lite.errors import FairFLError
+from fairfl_lite.federation import Federation, Method, State
+from fairfl_lite.methods.vote import reputations, vote
+from fairfl_lite.supernets import Supernet
+
+
+@dataclass(frozen=True)
+class FRL(Method):
+    """R_g <- VOTE over the rankings of those who take part: every client has one vote. The model is that of R_g."""
+
+    name: str = "frl"
+
+    def start(self, fed: Federation) -> State:
+        supernet(fed)
+        return State(fed.start())
+
+    def round(self, fed: Federation, state: State, t: int) -> State:
+        model, who = supernet(fed), fed.who(t)
+        local = fed.train(state.params, t, who=who)
+        params = np.empty_like(state.params)
+        for r, own in enumerate(local):
+            params[r] = model.scored(vote(model, reputations(model, own[who[r] >= 0])), state.params[r])
+        return State(params)
+
+
+def supernet(fed: Federation) -> Supernet:
+    """The model of a federation whose clients rank edges."""
+    if not isinstance(fed.model, Supernet):
+        raise FairFLError(f"Rankings are of a supernet's edges, and the model is a {type(fed.model).__name__}: give "
+                          "model=Supernet(LeNet()).")  # fmt: skip
+    return fed.model

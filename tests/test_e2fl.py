@@ -1,0 +1,473 @@
+"""E2FL and FRL: votes, groups known and inferred, IFCA, costs; by hand, by limit cases, and by a second way to a number."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairfl_lite.clients import Local
+from fairfl_lite.data import Images
+from fairfl_lite.errors import FairFLError
+from fairfl_lite.experiments.e2fl import federations
+from fairfl_lite.experiments.e2fl.curves import curve
+from fairfl_lite.federation import Federation, Models, Shards, Standard
+from fairfl_lite.methods import (
+    E2FL,
+    FRL,
+    IFCA,
+    BinarySearch,
+    FedAvg,
+    Known,
+    LocalTraining,
+    LowestLoss,
+    OneShot,
+    RankClustering,
+)
+from fairfl_lite.methods.communication import cost, dense_bits, edges, mask_bits, ranking_bits, ranking_bound
+from fairfl_lite.methods.groups import entropy, slopes
+from fairfl_lite.methods.local_training import alone
+from fairfl_lite.methods.vote import places, reputations, vote
+from fairfl_lite.models import LeNet, Perceptron
+from fairfl_lite.supernets import Supernet
+
+SIX = Supernet(Perceptron((3, 2)))  # one layer of six edges
+
+
+def of(ranking):
+    """Reputations of a ranking that lists edges from the least to the most important one."""
+    return np.argsort(ranking).astype(np.int32)
+
+
+def ranking(reputation):
+    return np.argsort(reputation).tolist()
+
+
+def test_figure_2_as_far_as_the_text_goes():
+    first, second, third = [4, 0, 2, 3, 5, 1], [0, 1, 2, 3, 4, 5], [5, 0, 2, 4, 3, 1]
+    votes = [of(r) for r in (first, second, third)]
+    assert np.sum(votes, 0).tolist() == [2, 11, 6, 10, 7, 9]
+    assert ranking(vote(SIX, votes)) == [0, 2, 4, 5, 3, 1]  # R_gA of the paper, with a client that it prints
+    scores = SIX.scored(of(first), np.ones(6))
+    assert np.flatnonzero(SIX.mask(scores)).tolist() == [1, 3, 5]
+    assert ranking(places(SIX, SIX.scored(of([2, 3, 0, 5, 1, 4]), np.ones(6)))) == [2, 3, 0, 5, 1, 4]
+
+
+@given(st.lists(st.permutations(range(6)), min_size=1, max_size=5))
+def test_a_vote_is_bordas_count_with_ties_by_edge_id(rankings):
+    votes = [of(r) for r in rankings]
+    points = {edge: sum(r.index(edge) for r in rankings) for edge in range(6)}
+    assert ranking(vote(SIX, votes)) == sorted(range(6), key=lambda edge: (points[edge], edge))
+    assert vote(SIX, votes).tolist() == vote(SIX, votes[::-1]).tolist()
+
+
+@given(st.permutations(range(6)), st.integers(1, 4))
+def test_equal_rankings_vote_for_themselves(order, n):
+    assert ranking(vote(SIX, [of(order)] * n)) == list(order)
+
+
+def test_a_flat_vote_and_one_by_groups_differ():
+    a, b, c = [0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [4, 5, 3, 2, 1, 0]
+    flat = vote(SIX, [of(r) for r in (a, a, a, b, c)])
+    by_group = vote(SIX, [vote(SIX, [of(a)] * 3), of(b), of(c)])
+    kept = [set(ranking(r)[3:]) for r in (flat, by_group)]
+    assert kept == [{3, 4, 5}, {0, 1, 2}]  # three clients of one group outvote the others, as one group they do not
+
+
+def test_places_are_those_of_a_stable_sort_layer_by_layer():
+    model = Supernet(Perceptron((30, 20, 5)))
+    rng = np.random.default_rng(0)
+    for values in (rng.normal(size=700).astype(np.float32), rng.integers(-3, 4, 700).astype(np.float32),
+                   rng.integers(0, 9, 700), rng.integers(0, 2**40, 700), rng.normal(size=700)):  # fmt: skip
+        wanted = [np.argsort(np.argsort(np.abs(values[layer]), kind="stable")) for layer in model.layers]
+        assert (places(model, values) == np.concatenate(wanted)).all()
+    both = [rng.normal(size=700).astype(np.float32) for _ in range(3)]
+    assert all((one == places(model, ballot)).all() for one, ballot in zip(reputations(model, both), both, strict=True))
+
+
+def test_the_vote_of_networks_is_that_of_the_theory():
+    votes = pytest.importorskip("fairfl_lite.rankings.votes")
+    rng = np.random.default_rng(1)
+    model = Supernet(Perceptron((9, 7)))
+    rankings, groups = np.array([rng.permutation(63) for _ in range(7)]), np.array([0, 0, 1, 2, 2, 2, 1])
+    flat = vote(model, [of(r) for r in rankings])
+    assert (np.argsort(flat) == votes.vote(rankings)).all()
+    by_group = vote(model, [vote(model, [of(r) for r in rankings[groups == q]]) for q in range(3)])
+    assert (np.argsort(by_group) == votes.two_level(rankings, groups)).all()
+
+
+LOCAL = Local("sgd", 0.2, 1e-4, 2, 8, momentum=0.9, fade=0.99)
+
+
+def blocks(counts=(2, 3, 4), local=LOCAL, each=24, seeds=(0, 1), permute=None, groups=None, **options):
+    """Clients whose group says in which columns the class is written; the others are noise of a tenth of the size."""
+    rng = np.random.default_rng(5)
+    group = np.repeat(np.arange(len(counts)), counts)
+    n, classes, wide = len(group), 4, 12
+    X = 0.1 * rng.normal(size=(n * each, wide * len(counts))).astype(np.float32)
+    y = rng.integers(0, classes, n * each)
+    heads = rng.normal(size=(len(counts), classes, wide)).astype(np.float32)
+    for row in range(len(X)):
+        q = group[row // each]
+        X[row, q * wide : (q + 1) * wide] += heads[q, y[row]]
+    names = np.arange(len(counts)) if groups is None else np.asarray(groups)
+    clients = np.arange(n) if permute is None else np.asarray(permute)
+    rows = [np.arange(k * each, (k + 1) * each) for k in clients]
+    train = Shards.of(X, y, names[np.repeat(group, each)], [rows] * len(seeds), classes=classes, groups=len(counts))
+    model = options.pop("model", Supernet(Perceptron((wide * len(counts), 32, classes))))
+    return Federation({"train": train, "test": train}, model, local, seeds, Standard.plain(len(seeds), X.shape[1]), **options)
+
+
+def test_with_one_group_e2fl_is_frl_to_the_bit():
+    fed = blocks(counts=(5,), participants=3)
+    fed = replace(fed, shards={part: replace_groups(shards) for part, shards in fed.shards.items()})
+    flat, grouped = fed.run(FRL(), 3), fed.run(E2FL(), 3)
+    assert flat.state.params.tobytes() == grouped.state.params.tobytes() == grouped.answer.models[:, 0].tobytes()
+
+
+def replace_groups(shards):
+    return replace(shards, examples=replace(shards.examples, a=np.zeros(len(shards.examples), int)))
+
+
+def test_a_round_is_the_two_votes_of_algorithm_1():
+    fed = blocks(seeds=(3,))
+    method = E2FL()
+    state = method.start(fed)
+    for t in (1, 2):
+        local = fed.train(state.params, t)[0]
+        rep = [np.concatenate([np.argsort(np.argsort(np.abs(s[la]), kind="stable")) for la in fed.model.layers]) for s in local]
+        voted = []
+        for members in ([0, 1], [2, 3, 4], [5, 6, 7, 8]):
+            total = np.sum([rep[k] for k in members], axis=0)
+            voted.append(np.concatenate([np.argsort(np.argsort(total[la], kind="stable")) for la in fed.model.layers]))
+        total = np.sum(voted, axis=0)
+        whole = np.concatenate([np.argsort(np.argsort(total[la], kind="stable")) for la in fed.model.layers])
+        state = method.round(fed, state, t)
+        assert (places(fed.model, state.params[0]) == whole).all()
+        assert all((places(fed.model, own) == rank).all() for own, rank in zip(state["groups"][0], voted, strict=True))
+    assert (np.sort(np.abs(state.params[0][fed.model.layers[0]])) == np.sort(np.abs(fed.start()[0][fed.model.layers[0]]))).all()
+
+
+def test_permuting_clients_or_renaming_groups_changes_nothing():
+    whole = Local("sgd", 0.2, 1e-4, 2, 0, momentum=0.9)  # full batches: the order of rows has no part in it
+    plain = blocks(local=whole).run(E2FL(), 3)
+    order = np.random.default_rng(0).permutation(9)
+    moved = blocks(local=whole, permute=order).run(E2FL(), 3)
+    assert moved.state.params.tobytes() == plain.state.params.tobytes()
+    assert (moved.answer.of == plain.answer.of[:, order]).all()
+    renamed = blocks(local=whole, groups=[2, 0, 1]).run(E2FL(), 3)
+    assert renamed.state.params.tobytes() == plain.state.params.tobytes()
+    assert renamed.answer.models[:, [2, 0, 1]].tobytes() == plain.answer.models.tobytes()
+
+
+def test_absent_groups_vote_again_or_are_left_out():
+    fed = blocks(counts=(1, 1, 6), participants=2, seeds=(0,))
+    for absent in ("keep", "skip"):
+        method = E2FL(absent=absent)
+        state, ever = method.start(fed), set()
+        for t in range(1, 8):
+            before, state = state, method.round(fed, state, t)
+            present = {int(q) for q in federations.true_groups(fed)[0, fed.who(t)[0]]}
+            ever |= present
+            assert set(np.flatnonzero(state["seen"][0])) == ever
+            for q in set(range(3)) - present:
+                expected = before["groups"][0, q] if q in ever else state.params[0]
+                assert (state["groups"][0, q] == expected).all()
+            voters = ever if absent == "keep" else present
+            again = vote(fed.model, [places(fed.model, state["groups"][0, q]) for q in sorted(voters)])
+            assert (places(fed.model, state.params[0]) == again).all()
+
+
+def test_a_client_with_rows_of_two_groups_votes_in_both():
+    fed = blocks(counts=(2, 2), seeds=(0,))
+    train = fed.shards["train"]
+    mixed = [np.concatenate([train.rows(0, k)[:12], train.rows(0, (k + 2) % 4)[12:]]) for k in range(4)]
+    fed = replace(fed, shards={"train": Shards.deal(train.examples, [mixed])})
+    ballots = list(Known().ballots(fed, None, fed.who(1), 1))
+    assert [members.tolist() for members, _ in ballots] == [[[0] * 4], [[1] * 4]]
+    for q, (_, rows) in enumerate(ballots):
+        assert all((train.examples.a[rows.rows(0, k)] == q).all() and len(rows.rows(0, k)) == 12 for k in range(4))
+    state = E2FL(deploy="global").round(fed, E2FL().start(fed), 1)
+    assert state["seen"].all() and E2FL(deploy="global").answer(state) is state.params
+
+
+@pytest.fixture(scope="module")
+def trained():
+    fed = blocks(counts=(4, 4, 4, 4), seeds=(0,))
+    return fed, fed.run(E2FL(), 40, record=()).state
+
+
+def test_group_models_beat_the_global_one_and_chance(trained):
+    fed, state = trained
+    assert federations.accuracies(fed, E2FL().answer(state)).mean() > 0.9
+    own, shared = fed.losses(E2FL().answer(state)), fed.losses(state.params)
+    assert (own < shared).all() and shared.mean() < np.log(4)
+
+
+def test_inference_finds_the_group_that_is_known(trained):
+    fed, state = trained
+    truth, who = federations.true_groups(fed), fed.everybody()
+    right = {}
+    for way in (LowestLoss(4), OneShot(4), BinarySearch(4), BinarySearch(4, "small")):
+        right[way] = (way.infer(fed, state["groups"], who) == truth).mean()
+    assert right[LowestLoss(4)] == 1 and right[OneShot(4)] > 0.8 and right[BinarySearch(4)] > 0.8
+    assert right[BinarySearch(4, "small")] < 0.2  # as printed, the search goes uphill
+
+
+def test_slopes_are_those_of_finite_differences(trained):
+    fed, state = trained
+    model, who = fed.model, np.array([[0, 5]])
+    alpha = np.full((1, 2, 4), 0.25)
+    found = slopes(fed, state["groups"], who, alpha)[0]
+    masks, weights = model.mask(state["groups"][0]).astype(float), model.weights(state["groups"][0, 0]).astype(float)
+
+    def at(client, shares):
+        mixed, X = weights * (shares @ masks), torch.tensor(fed.shards["train"].X[fed.shards["train"].rows(0, client)]).double()
+        network = replace(model.network, double=True)
+        return float(entropy(network.forward(torch.tensor(mixed), X), None, None))
+
+    for i, client in enumerate(who[0]):
+        for q in range(4):
+            step = 1e-5 * np.eye(4)[q]
+            wanted = (at(client, alpha[0, i] + step) - at(client, alpha[0, i] - step)) / 2e-5
+            assert found[i, q] == pytest.approx(wanted, rel=2e-3, abs=1e-4)
+
+
+def test_entropy_of_one_logit_is_that_of_two():
+    logit = torch.tensor([0.3, -2.0])
+    both = torch.stack([torch.zeros(2), logit], 1)
+    assert entropy(logit, None, None) == pytest.approx(float(entropy(both, None, None)))
+    assert float(entropy(torch.zeros(3, 10), None, None)) == pytest.approx(np.log(10))
+
+
+@pytest.mark.parametrize(
+    "count,drop,steps", [(10, "large", [5, 3, 2, 1]), (10, "small", [5, 2, 1]), (1, "large", []), (7, "large", [4, 2, 1])]
+)
+def test_a_binary_search_halves_until_one_is_left(monkeypatch, count, drop, steps):
+    left = []
+
+    def known(fed, models, who, alpha):
+        alive = alpha > 0
+        left.append(int(alive.sum()))
+        np.testing.assert_allclose(alpha.sum(2), 1)
+        return np.where(alive, np.arange(count) - 3.5, 1e9)
+
+    monkeypatch.setattr("fairfl_lite.methods.groups.slopes", known)
+    found = BinarySearch(count, drop).infer(None, np.zeros((1, count, 1)), np.array([[0]]))
+    assert found.item() == (0 if drop == "large" else count - 1)
+    assert left == [count, *steps][: len(steps)]
+
+
+@pytest.mark.parametrize("plus", [True, False])
+def test_clusters_of_rankings_are_found(plus):
+    rng = np.random.default_rng(1)
+    truth = np.repeat([0, 1, 2], [30, 6, 10])
+    base = [rng.permutation(200) for _ in range(3)]
+    near = np.array([of(np.argsort(base[q] + rng.normal(0, 20, 200))) for q in truth])
+    found = RankClustering(3, starts=10, plus=plus).kmeans([near], rng)
+    assert max((np.array(names)[found] == truth).mean() for names in itertools.permutations(range(3))) == 1
+
+
+def test_clustering_sends_rankings_of_what_clients_learn():
+    fed = blocks(counts=(4, 5), seeds=(0, 1))
+    way = RankClustering(2, edges=100)
+    sent = way.rankings(fed, fed.start(), at_once=4)
+    local = fed.train(fed.start(), 0)
+    for r in range(2):
+        (only,) = sent[r]
+        assert only.shape == (9, 100) and (np.sort(only, 1) == np.arange(100)).all()
+        scores = np.abs(local[r][:, fed.model.layers[-1]])
+        assert only.shape[1] < scores.shape[1]
+        whole = RankClustering(2, edges=10_000).rankings(fed, fed.start())[r][0]
+        assert (whole == np.argsort(np.argsort(scores, 1, kind="stable"), 1)).all()
+    history = fed.run(E2FL(RankClustering(2)), 2)
+    truth = federations.true_groups(fed)
+    assert all((own == known).all() or (own == 1 - known).all() for own, known in zip(history.answer.of, truth, strict=True))
+    with pytest.raises(FairFLError, match="cannot be dealt"):
+        fed.run(E2FL(RankClustering(20)), 1)
+
+
+def test_inferred_groups_can_be_trained_and_settled():
+    fed = blocks(counts=(3, 3), participants=3, seeds=(0,))
+    method = E2FL(LowestLoss(2))
+    state = method.start(fed)
+    assert (state["groups"][:, 0] != state["groups"][:, 1]).any()
+    for t in range(1, 4):
+        chosen = LowestLoss(2).infer(fed, state["groups"], fed.who(t))
+        state = method.round(fed, state, t)
+        assert (np.take_along_axis(state["of"], fed.who(t), 1) == chosen).all()
+    settled = method.settled(fed, state)
+    assert (settled["of"] == LowestLoss(2).infer(fed, state["groups"], fed.everybody())).all()
+
+
+@pytest.mark.parametrize("method", [FRL(), E2FL(), E2FL(OneShot(3)), IFCA(3), IFCA(3, known=True)])
+def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(method, tmp_path):
+    fed = blocks(participants=4)
+    whole = fed.run(method, 5)
+    fed.run(method, 2, keep=tmp_path)
+    resumed = fed.run(method, 5, keep=tmp_path)
+    assert resumed.state.params.tobytes() == whole.state.params.tobytes()
+    assert {n: v.tobytes() for n, v in resumed.state.memory.items()} == {n: v.tobytes() for n, v in whole.state.memory.items()}
+    assert resumed.counts["test"].tobytes() == whole.counts["test"].tobytes()
+
+
+def test_ifca_averages_what_was_trained_from_each_model():
+    fed = blocks(model=Perceptron((36, 16, 4)), local=Local("sgd", 0.1, 0, 1, 8), participants=4)
+    method = IFCA(3)
+    state = method.start(fed)
+    assert (state["models"][:, 0] != state["models"][:, 1]).any()
+    losses = fed.losses(state["models"], who=fed.who(1), cross=True)
+    new = method.round(fed, state, 1)
+    for r in range(2):
+        chosen = losses[r].argmin(0)
+        for q in range(3):
+            took = np.flatnonzero(chosen == q)
+            begun = np.repeat(state["models"][:, q][:, None], 4, axis=1)
+            trained = fed.train(begun, 1, who=fed.who(1))[r, took]
+            wanted = trained.mean(0) if len(took) else state["models"][r, q]
+            np.testing.assert_allclose(new["models"][r, q], wanted, atol=1e-6)
+    assert (method.settled(fed, new)["of"] == fed.losses(new["models"], cross=True).argmin(1)).all()
+
+
+def test_ifca_with_one_known_group_is_fedavg_of_equal_clients():
+    fed = blocks(counts=(5,), model=Perceptron((12, 16, 4)), local=Local("sgd", 0.1, 0, 1, 8))
+    one, average = fed.run(IFCA(1, known=True), 2), fed.run(FedAvg(), 2)
+    np.testing.assert_allclose(one.answer.models[:, 0], average.answer, atol=1e-6)
+
+
+def test_local_training_shares_nothing():
+    fed = blocks(model=Perceptron((36, 16, 4)), local=Local("sgd", 0.1, 0, 1, 8))
+    both = fed.run(LocalTraining(), 2).answer
+    assert (alone(fed, np.array([[1, 7], [0, 2]]), 2) == np.stack([both[0, [1, 7]], both[1, [0, 2]]])).all()
+
+
+def test_rankings_need_a_supernet():
+    fed = blocks(model=Perceptron((36, 16, 4)))
+    for method in (FRL(), E2FL()):
+        with pytest.raises(FairFLError, match="supernet"):
+            fed.run(method, 1)
+    with pytest.raises(FairFLError):
+        E2FL(absent="sometimes")
+    with pytest.raises(FairFLError):
+        LowestLoss(0)
+
+
+PRINTED = [
+    ("fedavg", 10, 1, "6.20", "6.20"), ("q-ffl", 10, 1, "6.20", "6.20"), ("ifca", 10, 10, "6.20", "62.0"),
+    ("e2fl", 10, 10, "4.05", "5.99"), ("local", 10, 1, "0", "0"),
+    ("fedavg", 62, 1, "6.23", "6.23"), ("q-ffl", 62, 1, "6.23", "6.23"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("approach,classes,groups,up,down", PRINTED)
+def test_printed_costs(approach, classes, groups, up, down):
+    for found, printed in zip(cost(approach, LeNet(classes=classes), groups).mb, (up, down), strict=True):
+        assert f"{found:.{len(printed.partition('.')[2])}f}" == printed
+
+
+def test_costs_on_femnist_are_cut_off_and_those_of_ten_groups():
+    femnist = LeNet(classes=62)
+    up, down = cost("e2fl", femnist, 10).mb
+    assert int(100 * up) / 100 == 4.06 != round(up, 2) and round(down, 2) == 6.01
+    assert round(cost("e2fl", femnist, 2).mb[1], 2) == 4.45  # with the two groups of the text
+    assert cost("e2fl, clustered", femnist, 5) == cost("frl", femnist) == (ranking_bits(edges(femnist)),) * 2
+
+
+def test_bits_by_hand():
+    layers = edges(LeNet())
+    assert ranking_bits(layers) == 288 * 9 + 18432 * 15 + 1605632 * 21 + 1280 * 11 == 34_011_424
+    assert mask_bits(layers) * 32 == dense_bits(layers) == 32 * 1_625_632
+    assert ranking_bits([1]) == 0 and ranking_bits([2, 8]) == 2 + 24
+    assert ranking_bound([3]) == pytest.approx(np.log2(6)) and ranking_bound(layers) / 2**23 == pytest.approx(3.699, abs=1e-3)
+    with pytest.raises(FairFLError, match="did you mean"):
+        cost("fedavgg", LeNet())
+
+
+def pictures(train=400, test=60):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (train + test, 1, 28, 28)).astype(np.uint8)
+    return Images("mnist", x, rng.integers(0, 10, train + test), train, "random")
+
+
+def test_fair_mnist_rotate_deals_every_image_once_and_turns_it_by_its_group():
+    images = pictures()
+    fed = federations.fair_mnist_rotate(
+        (0, 1), model=federations.small(16), counts=(1, 3, 2), each=60, step=90, images=images, look=7
+    )
+    train, test = fed.shards["train"], fed.shards["test"]
+    assert federations.true_groups(fed).tolist() == [[0, 1, 1, 1, 2, 2]] * 2
+    assert (
+        train.sizes.tolist() == [[60] * 6] * 2 and test.sizes.tolist() == [[60] * 3] * 2 and fed.shards["look"].sizes.max() == 7
+    )
+    upright = {x.tobytes(): i for i, x in enumerate(images.x)}
+    for r in range(2):
+        seen = [
+            upright[np.rot90(train.X[i, 0], -q).tobytes()] for k, q in enumerate((0, 1, 1, 1, 2, 2)) for i in train.rows(r, k)
+        ]
+        assert len(set(seen)) == 360 and max(seen) < images.train
+        assert (images.y[seen] == train.y[np.concatenate([train.rows(r, k) for k in range(6)])]).all()
+        held = [upright[np.rot90(test.X[i, 0], -q).tobytes()] for q in range(3) for i in test.rows(r, q)]
+        assert held == [*range(400, 460)] * 3
+    assert sum(federations.COUNTS) == 1000 and federations.COUNTS[0] == 8 and federations.COUNTS[5] == 257
+    with pytest.raises(FairFLError, match="cannot have"):
+        federations.fair_mnist_rotate((0,), images=images)
+
+
+def test_every_client_is_scored_on_its_groups_images():
+    fed = federations.fair_mnist_rotate((0, 1), model=federations.small(16), counts=(1, 3, 2), images=pictures())
+    group = federations.true_groups(fed)
+    models = np.stack([[fed.model.init(np.random.default_rng([r, q])) for q in range(4)] for r in range(2)])
+    for answer in (models[:, 0], Models(models, group), Models(models, np.array([[3, 0, 1, 2, 2, 1], [0, 0, 0, 1, 1, 3]]))):
+        found = federations.accuracies(fed, answer)
+        for r, k in np.ndindex(2, 6):
+            rows = fed.shards["test"].rows(r, group[r, k])
+            own = answer[r] if isinstance(answer, np.ndarray) else models[r, answer.of[r, k]]
+            logits = fed.model.forward(torch.tensor(own), torch.tensor(fed.shards["test"].X[rows]).float() / 255)
+            right = (logits.argmax(1).numpy() == fed.shards["test"].y[rows]).mean()
+            assert abs(found[r, k] - right) < 0.04  # one image in sixty may hang on the last digit
+    who = np.array([[0, 5], [2, 4]])
+    single = np.stack([models[0, :2], models[1, 1:3]])
+    alike = federations.accuracies_alone(fed, single, who)
+    assert alike[1, 1] == federations.accuracies(fed, models[:, 2])[1, 4]
+
+
+def test_levels_by_hand():
+    accuracy = np.array([[0.5, 0.7, 0.9, 1.0]])
+    found = {name: float(value[0]) for name, value in federations.levels(accuracy, np.array([[0, 0, 1, 2]])).items()}
+    assert found == pytest.approx({
+        "group_avg": 250 / 3, "group_worst": 60, "group_best": 100, "group_var": np.var([60, 90, 100]),
+        "user_avg": 77.5, "user_worst": 50, "user_best": 100, "user_var": np.var([50, 70, 90, 100]),
+    })  # fmt: skip
+
+
+def test_styles_are_made_of_the_same_images():
+    fed = federations.handwriting((0,), model=federations.small(16), counts=(2, 1, 1, 1, 1), each=40, test=10, images=pictures())
+    assert federations.true_groups(fed).tolist() == [[0, 0, 1, 2, 3, 4]] and fed.shards["test"].clients == 6
+    x = np.zeros((1, 1, 28, 28), np.uint8)
+    x[..., 10:18, 12:16] = 200
+    ink = {style: int((federations.styled(x, style) > 100).sum()) for style in federations.STYLES}
+    assert ink["bold"] == 10 * 6 and ink["thin"] == 7 * 3 and ink["upright"] == 32
+    columns = {s: [federations.styled(x, s)[0, 0, row].argmax() for row in (10, 17)] for s in ("slanted", "leaning back")}
+    assert columns["slanted"][0] > columns["slanted"][1] and columns["leaning back"][0] < columns["leaning back"][1]
+
+
+def test_a_curve_goes_on_where_it_was_and_is_not_measured_twice(tmp_path, monkeypatch):
+    fed = federations.fair_mnist_rotate((0, 1), model=federations.small(16), counts=(2, 3), participants=2, images=pictures())
+    whole = curve(fed, E2FL(), (1, 3), tmp_path / "whole")
+    curve(fed, E2FL(), (1,), tmp_path / "parts")
+    found = curve(fed, E2FL(), (1, 3), tmp_path / "parts")
+    pd.testing.assert_frame_equal(found, whole)
+    assert set(found.method) == {"e2fl", "e2fl (gm)"} and set(found["round"]) == {1, 3} and len(found) == 2 * 2 * 2 * 8
+    last = federations.levels(federations.accuracies(fed, fed.run(E2FL(), 3, record=()).answer), federations.true_groups(fed))
+    own = found[(found.method == "e2fl") & (found["round"] == 3) & (found.metric == "group_avg")]
+    np.testing.assert_allclose(own.value, last["group_avg"])
+    monkeypatch.setattr(Federation, "run", None)
+    pd.testing.assert_frame_equal(curve(fed, E2FL(), (1, 3), tmp_path / "parts"), whole)
+    with pytest.raises(FairFLError, match="ascending"):
+        curve(fed, E2FL(), (3, 1), tmp_path)

@@ -1,0 +1,242 @@
+"""What is kept is what was put there, or nothing; what a disk refuses is one sentence; nothing is left behind."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairfl_lite import cli, ledger, store
+from fairfl_lite.errors import FairFLError, StorageError, refused
+from fairfl_lite.experiments.base import Task
+
+
+def test_what_is_kept_comes_back(tmp_path: Path) -> None:
+    content = {"a": np.float64(0.1), "b": [1, None, "é"], "c": {"d": np.arange(2)}}
+    store.keep(tmp_path / "kept.json", content)
+    assert store.kept(tmp_path / "kept.json") == {"a": 0.1, "b": [1, None, "é"], "c": {"d": [0, 1]}}
+    store.keep_text(tmp_path / "kept.csv", "a,b\r\n1,2\n")
+    assert store.kept_text(tmp_path / "kept.csv") == "a,b\r\n1,2\n"
+    store.write_arrays(tmp_path / "kept.npz", x=np.zeros((0, 2)), y=np.arange(3)[::-1], z=np.array(7))
+    found = store.read_arrays(tmp_path / "kept.npz", sealed=True)
+    assert {name: array.tolist() for name, array in found.items()} == {"x": [], "y": [2, 1, 0], "z": 7}
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "7", "null", '"x"', "{}", '{"a": 1}', '{"sha256": []}', "[" * 50_000, "9" * 5000]
+)
+def test_a_kept_file_of_another_shape_is_as_if_it_had_never_been(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "kept.json"
+    path.write_text(content)
+    assert store.kept(path) == {} and store.kept_text(path) == "" and store.read_arrays(path) == {}
+
+
+def test_a_changed_value_is_as_if_it_had_never_been(tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    store.keep(path, {"verdict": "differs"})
+    path.write_text(path.read_text().replace("differs", "agrees"))
+    assert store.kept(path) == {}
+    store.keep_text(path, "0.51\n")
+    path.write_text(path.read_text().replace("0.51", "0.52"))
+    assert store.kept_text(path) == ""
+
+
+def test_changed_arrays_are_as_if_they_had_never_been(tmp_path: Path) -> None:
+    """Also when they were written by numpy itself, so that all checksums of the archive are right."""
+    path = tmp_path / "model.npz"
+    store.write_arrays(path, values=np.arange(5.0))
+    with np.load(path) as archive:
+        there = dict(archive)
+    for change in ({"values": there["values"] + 1e-12}, {"values": there["values"].astype(np.float32)}, {"more": np.zeros(1)}):
+        np.savez(path, **{**there, **change})
+        assert store.read_arrays(path) == {}
+    np.savez(path, values=there["values"])
+    assert store.read_arrays(path, sealed=True) == {} and "values" in store.read_arrays(path)
+
+
+def test_a_changed_verdict_is_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
+    right = ledger.judged("rankff")
+    (path,) = (tmp_path / ".fairfl" / "ledger").iterdir()
+    text = path.read_text()
+    path.write_text(text.replace("not yet measured", "confirmed"))
+    assert path.read_text() != text
+    assert [claim.verdict for claim in ledger.judged("rankff")] == [claim.verdict for claim in right]
+
+
+def one_cell(level: float) -> pd.DataFrame:
+    MEASURED.append(level)
+    return pd.DataFrame({"level": [level], "value": [level / 3]})
+
+
+MEASURED: list[float] = []
+
+
+def test_a_changed_cell_is_measured_again(tmp_path: Path) -> None:
+    task = Task(one_cell, {"level": 0.5}, 1, (), (), tmp_path)
+    MEASURED.clear()
+    first = task.frame()
+    pd.testing.assert_frame_equal(task.frame(), first)
+    assert len(MEASURED) == 1
+    (path,) = tmp_path.iterdir()
+    for damage in (b"", b"\xff", path.read_bytes()[:-9], path.read_bytes().replace(b"0.5,", b"0.6,")):
+        path.write_bytes(damage)
+        pd.testing.assert_frame_equal(task.frame(), first)
+    assert len(MEASURED) == 5
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (errno.ENOSPC, "disk is full"),
+        (errno.EROFS, "permissions"),
+        (errno.EACCES, "permissions"),
+        (errno.ELOOP, "see that it is there"),
+    ],
+)
+def test_what_a_disk_refuses_is_one_sentence(code: int, says: str) -> None:
+    said = str(refused(OSError(code, os.strerror(code), "some/file")))
+    assert "some/file" in said and says in said and "\n" not in said and said.endswith(".")
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, name: str, code: int) -> None:
+    def do(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(name, do)
+
+
+@pytest.mark.parametrize("where", ["tempfile.mkstemp", "pathlib.Path.mkdir", "pathlib.Path.replace", "os.fdopen"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_a_file_that_cannot_be_written_is_named_and_the_old_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, code: int
+) -> None:
+    target = tmp_path / "kept.json"
+    store.write(target, "before")
+    with monkeypatch.context() as patched:
+        refuse(patched, where, code)
+        with pytest.raises(StorageError, match="kept.json"):
+            store.write(target, "after")
+    assert target.read_text() == "before" and [path.name for path in tmp_path.iterdir()] == ["kept.json"]
+
+
+def test_a_full_disk_while_writing(tmp_path: Path) -> None:
+    with (
+        pytest.raises(StorageError, match="disk is full"),
+        store.placed(tmp_path / "x") as out,
+        Path("/dev/full").open("wb") as full,
+    ):
+        out.write(b"x")
+        full.write(b"x" * 100_000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_ledger_is_read_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
+    (tmp_path / ".fairfl").write_text("a file in the place of the folder")
+    assert ledger.judged("rankff")
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device", "x"), FileNotFoundError(2, "No such file", "y")]
+)
+def test_the_command_line_says_it_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, error: OSError
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("fairfl_lite.data.check", fail)
+    assert cli.main(["data", "check"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("fairfl: ") and said.count("\n") == 1
+
+
+def test_no_place_for_compiled_code_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def fail() -> None:
+        raise RuntimeError("cannot cache function 'f': no locator available for file 'x'")
+
+    monkeypatch.setattr("fairfl_lite.data.check", fail)
+    assert cli.main(["data", "check"]) == 2
+    assert "set FAIRFL_CACHE to a folder that can be written" in capsys.readouterr().err
+
+
+def old(path: Path) -> None:
+    os.utime(path, (time.time() - 3600,) * 2)
+
+
+def test_what_a_killed_write_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    script = (
+        "import os, sys, pathlib; from fairfl_lite import store\n"
+        "with store.placed(pathlib.Path(sys.argv[1])) as out: out.write(b'half'); out.flush(); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "x")], check=False)
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".x.")
+    store.write(tmp_path / "y", "1")
+    assert left.exists(), "it may belong to a process that has just begun"
+    old(left)
+    store._SWEPT.clear()
+    store.write(tmp_path / "z", "2")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["y", "z"]
+
+
+def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
+    with store.placed(tmp_path / "x") as out:
+        (at_work,) = tmp_path.iterdir()
+        old(at_work)
+        store._SWEPT.clear()
+        store.write(tmp_path / "y", "1")
+        out.write(b"whole")
+    assert (tmp_path / "x").read_bytes() == b"whole"
+
+
+def test_others_can_read_what_is_written(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        store.write(tmp_path / "x", "1")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("inside", ["", "numba"])
+@pytest.mark.parametrize(("mode", "fine"), [(0o755, True), (0o775, True), (0o1777, True), (0o777, False), (0o757, False)])
+def test_a_cache_that_everybody_can_write_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str, mode: int, fine: bool
+) -> None:
+    folder = tmp_path / "cache" / inside
+    folder.mkdir(parents=True)
+    folder.chmod(mode)
+    monkeypatch.setenv("FAIRFL_CACHE", str(tmp_path / "cache"))
+    if fine:
+        assert store.cache_folder() == tmp_path / "cache"
+    else:
+        with pytest.raises(FairFLError, match="Everybody can write"):
+            store.cache_folder()
+
+
+def test_a_run_record_of_another_shape_is_a_run_not_done(make_project: Callable) -> None:
+    from small import notebook
+
+    from fairfl_lite.press import outputs, runner
+
+    project = make_project({"one": notebook("1")})
+    job = runner.job(project, "one")
+    outputs.write(outputs.read(project.source("one")), job.executed)
+    store.keep(project.state / "durations.json", {"one:quick": [2.5]})
+    assert runner._expected(job, store.kept(project.state / "durations.json")) == [2.5]
+    for content in ({"key": job.key}, {"parts": [], "notebook": 7}, [], "x", {"one:quick": ["x"]}):
+        for path in (job.record, project.state / "durations.json"):
+            path.write_text(json.dumps(content))
+        assert runner.why(job) == ["it was not run before"]
+        assert runner._expected(job, store.kept(project.state / "durations.json")) == [runner.GUESS]
