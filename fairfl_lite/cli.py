@@ -84,6 +84,7 @@ def parser() -> argparse.ArgumentParser:
     build.add_argument("--why", action="store_true", help="only say what would be run and why")
 
     references = command("references", do_references, "compare quick runs with the outputs in notebooks/")
+    references.add_argument("names", nargs="*", metavar="NOTEBOOK", help="those of these, all of them if none is named")
     references.add_argument("--update", action="store_true", help="keep the outputs of the runs instead")
 
     lessons = command("lessons", do_lessons, "make notebooks for students and instructors from those with exercises")
@@ -188,7 +189,8 @@ def do_references(args: argparse.Namespace) -> int:
     from fairfl_lite.press import book, runner
 
     project = runner.Project.find()
-    jobs = book.execute(project, project.names())
+    names = [project.name(written) for written in args.names] or project.names()
+    jobs = book.execute(project, names)
     if args.update:
         changed = book.update(project, jobs)
         print("\n".join(f"{name}: outputs kept" for name in changed) or "All outputs were kept already.")

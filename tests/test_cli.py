@@ -164,6 +164,15 @@ def test_references_are_kept_and_then_compared(project, capsys):
     assert "kept already" in capsys.readouterr().out
 
 
+def test_references_of_one_notebook(project, capsys):
+    # The other notebook fails, and is not run.
+    assert cli.main(["references", "a/one"]) == 1
+    assert cli.main(["references", "a/one", "--update"]) == 0
+    assert "x is 0.5" in project.source("a/one").read_text()
+    assert cli.main(["references", "a/noe"]) == 2
+    assert "did you mean a/one" in capsys.readouterr().err
+
+
 def test_claims_are_printed_from_the_ledger(capsys):
     first = ledger.claims("fairfed").iloc[0]
     assert cli.main(["claims", first["id"], "--json"]) == 0

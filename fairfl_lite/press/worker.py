@@ -53,6 +53,13 @@ def die_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
+def _died(error: BaseException | None) -> bool:
+    """Whether an error is that the kernel died, or was raised while that one was dealt with: jupyter_client has no class for it."""
+    while error is not None and not (isinstance(error, DeadKernelError) or "kernel died" in str(error).lower()):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def main() -> int:
     job = json.loads(sys.stdin.readline())
     die_with_parent()
@@ -72,7 +79,9 @@ def main() -> int:
     except PapermillExecutionError as error:
         report(error={"cell": error.exec_count, "traceback": "\n".join(error.traceback)})
         return 1
-    except DeadKernelError as error:
+    except Exception as error:
+        if not _died(error):
+            raise
         report(error={"cell": None, "traceback": f"The kernel died (out of memory?): {error}"})
         return 1
     return 0

@@ -15,11 +15,12 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from nbclient.exceptions import DeadKernelError
 from small import code, notebook
 
 from fairfl_lite import data
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.press import book, outputs, runner
+from fairfl_lite.press import book, outputs, runner, worker
 
 LOG = "open('../log.txt', 'a').write(name + '\\n');"
 
@@ -297,3 +298,23 @@ def test_names(make_project):
     assert other.name(str(project.source("fairfed/2_tables"))) == "fairfed/2_tables"
     with pytest.raises(FairFLError, match="did you mean fairfed/2_tables"):
         other.name("fairfed/2_tabels")
+
+
+def test_a_dead_kernel_is_known_by_what_its_end_caused():
+    def raised(error, *after):
+        try:
+            raise error
+        except Exception:
+            if not after:
+                raise
+            raised(*after)
+
+    for chain, dead in [
+        ([DeadKernelError("gone")], True),
+        ([DeadKernelError("gone"), OSError("the socket is closed")], True),
+        ([RuntimeError("Kernel died before replying to kernel_info")], True),
+        ([ValueError("too bad"), OSError("the socket is closed")], False),
+    ]:
+        with pytest.raises(Exception) as caught:
+            raised(*chain)
+        assert worker._died(caught.value) is dead
