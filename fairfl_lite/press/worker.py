@@ -54,7 +54,7 @@ def die_with_parent() -> None:
 
 
 def _died(error: BaseException | None) -> bool:
-    """Whether an error is that the kernel died, or was raised while that one was dealt with: jupyter_client has no class for it."""
+    """Whether an error is that the kernel died, or was raised while that one was dealt with."""
     while error is not None and not (isinstance(error, DeadKernelError) or "kernel died" in str(error).lower()):
         error = error.__cause__ or error.__context__
     return error is not None
