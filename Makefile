@@ -76,7 +76,7 @@ $(STAMP): requirements.lock requirements-cuda.lock pyproject.toml
 	@echo "Installing into $(VENV): a few minutes, once."
 	@$(PYTHON) -m venv $(VENV)
 	@$(SEALED) -r requirements.lock
-	@! $(PIP) check | grep -q '^torch .*not installed' || \
+	@! $(PIP) check | grep '^torch .*not installed' > /dev/null || \
 	  { echo "This build of torch needs the libraries of CUDA too: a few GB more."; $(SEALED) -r requirements-cuda.lock; }
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@$(PIP) check | sed '/^No broken/d'

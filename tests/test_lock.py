@@ -73,7 +73,7 @@ def test_renewed_locks_keep_the_hashes_of_a_version_and_set_cuda_apart(tmp_path,
         "triton: none -> 3 (1 files)",
     ]
     assert lock.read(tmp_path / LOCK) == [found[0], Locked("torch", "2", "", HASHES)]
-    assert lock.read(tmp_path / CUDA) == [triton]
+    assert lock.read(tmp_path / CUDA) == [found[2]]
     assert lock.renew(tmp_path) == []
 
 
