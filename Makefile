@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help book test check lint chaos nbval references paper lab bench serve clean clean-all install lock
+.PHONY: help book test check lint chaos nbval references paper lab bench serve clean clean-all install lock crate same
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -62,6 +62,12 @@ references: $(STAMP)
 	@$(BIN)/fairfl references --update
 
 install: $(STAMP)
+
+crate: $(STAMP)
+	@$(BIN)/python -m fairfl_lite.press.crate
+
+same: $(STAMP) ## build the book of this commit twice, each time from nothing, and compare the pages and the ledger
+	@PYTHONPATH=tests $(BIN)/python -m same
 
 lock: $(STAMP)
 	@$(BIN)/python -m fairfl_lite.press.lock
