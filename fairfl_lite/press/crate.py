@@ -133,10 +133,10 @@ def described(root: Path, content: dict[str, bytes]) -> dict[str, Any]:
     thing(ABOUT, "CreativeWork", conformsTo={"@id": "https://w3id.org/ro/crate/1.1"}, about={"@id": "./"})
     parts = [file(name) for name in sorted(content)]
     runs = []
-    for path, made in _measured(root).items():
+    for path, made in _measured(root).items():  # the oldest say neither what they read nor where they ran
         name = path.relative_to(root).as_posix()
         title = f"{path.parent.name}/{path.name.partition('.')[0]}"
-        commit = made["git"]["commit"]
+        commit, where = made["git"]["commit"], made.get("cpu", "a processor that was not noted")
         code = thing(
             f"#code-{commit[:12]}",
             "SoftwareApplication",
@@ -144,13 +144,13 @@ def described(root: Path, content: dict[str, bytes]) -> dict[str, Any]:
             softwareVersion=f"{made['versions']['fairfl_lite']}, commit {commit}",
         )
         data = [_dataset(thing, dataset, digest) for dataset, digest in made["data"].items()]
-        read = [{"@id": results.path(other).relative_to(root).as_posix()} for other in made.get("reads", ())]  # older ones do not say
+        read = [{"@id": results.path(other).relative_to(root).as_posix()} for other in made.get("reads", ())]
         runs.append(
             thing(
                 f"#run-{title}",
                 "CreateAction",
                 name=made["command"],
-                description=f"{made['seconds']:.0f} s on {made.get('cpu', 'a processor that was not noted')}; all else is in the JSON file beside the result",
+                description=f"{made['seconds']:.0f} s on {where}; all else is in the JSON file beside the result",
                 instrument=code,
                 object=data + read,
                 result={"@id": name},
