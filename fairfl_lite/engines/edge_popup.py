@@ -9,12 +9,10 @@ it are collected while they are moved, and where the wanted one is not among the
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
@@ -25,6 +23,7 @@ from numba import njit
 from fairfl_lite.clients.local import Local
 from fairfl_lite.engines import simd
 from fairfl_lite.engines.base import Of, Work
+from fairfl_lite.engines.compiled import keep_compiled
 from fairfl_lite.engines.order import passes
 from fairfl_lite.engines.plain import Plain, row_losses
 from fairfl_lite.engines.simd import (
@@ -44,11 +43,9 @@ from fairfl_lite.engines.simd import (
     where_larger,
 )
 from fairfl_lite.models import LeNet, Perceptron
-from fairfl_lite.store import cache_folder
 from fairfl_lite.supernets import Supernet
 
-_made_of = b"".join(Path(file).read_bytes() for file in (__file__, simd.__file__))  # see fused
-numba.config.CACHE_DIR = str(cache_folder() / "numba" / hashlib.sha256(_made_of).hexdigest()[:16])  # type: ignore[attr-defined]
+keep_compiled(__file__, simd.__file__)
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 ROWS = 8  # rows of a minibatch that go through a dense layer together
