@@ -1,4 +1,4 @@
-"""E2FL's experiments at a small scale on the same way: columns as the card expects, runs that go on, and what is counted by hand."""
+"""E2FL's experiments at a small scale on the same way: columns as the card has them, runs that go on, numbers by hand."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from fairfl_lite import experiments
 from fairfl_lite.experiments.e2fl import federations, tables
 from fairfl_lite.models import Perceptron
 
-QUICK = tables.Scale(network=Perceptron((784, 16, 10)), counts=(2, 3, 1), test=30, participants=3, rounds=(1, 2, 4), alone=2,
-                     asked=4, edges=50, styles=(2, 1, 1, 1, 1), styled=2, adult=(101, 16, 2), adult_rounds=2, adult_epochs=1)  # fmt: skip
-CELLS = {name: experiments.get(name).cells for name in experiments.names() if name in {e.name for e in tables.EXPERIMENTS}}
+QUICK = tables.Scale(
+    network=Perceptron((784, 16, 10)), counts=(2, 3, 1), test=30, participants=3, rounds=(1, 2, 4), alone=2, asked=4, edges=50,
+    styles=(2, 1, 1, 1, 1), styled=2, adult=(101, 16, 2), adult_rounds=2, adult_epochs=1,
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +33,8 @@ def quick(name):
 
 
 COLUMNS = {
-    "table1": {"approach": {"local", "fedavg", "ifca", "ifca-known", "q-ffl", "e2fl", "e2fl-gm", "frl"}, "level": {"group", "user"},
-               "metric": {"avg", "worst", "best", "variance"}, "rounds": {1, 2, 4}, "seed": {0}},
+    "table1": {"approach": {"local", "fedavg", "ifca", "ifca-known", "q-ffl", "e2fl", "e2fl-gm", "frl"},
+               "level": {"group", "user"}, "metric": {"avg", "worst", "best", "variance"}, "rounds": {1, 2, 4}, "seed": {0}},
     "inference": {"inference": {"loss", "oneshot", "binary", "binary-printed"}, "round": {1, 2, 4}, "seed": {0}},
     "table4": {"setting": {"iid", "non-iid"}, "method": {"fedavg", "fairfed", "e2fl", "fedavg-printed"},
                "metric": {"acc", "eod", "di", "finite"}, "seed": {0}},
