@@ -57,9 +57,9 @@ class Scale:
     counts: tuple[int, ...] = COUNTS
     test: int = 0
     participants: int = 25
-    rounds: tuple[int, ...] = (10, 25, 50, 100, 200, 300)
+    rounds: tuple[int, ...] = (10, 30, 100, 200, 300)
     alone: int = 3
-    asked: int = 60
+    asked: int = 40
     edges: int = 50_000
     styles: tuple[int, ...] = (60, 20, 10, 6, 4)
     styled: int = 60
