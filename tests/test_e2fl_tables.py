@@ -18,7 +18,7 @@ from fairfl_lite.federation import Federation, State
 from fairfl_lite.methods import LocalTraining, RankClustering
 from fairfl_lite.models import Perceptron
 
-QUICK = tables.Scale(
+QUICK = tables.Extent(
     network=Perceptron((784, 16, 10)), counts=(2, 3, 1), test=30, participants=3, rounds=(1, 2, 4), alone=2, asked=4, edges=50,
     styles=(2, 1, 1, 1, 1), styled=2, adult=(101, 16, 2), adult_rounds=2, adult_epochs=1,
 )  # fmt: skip

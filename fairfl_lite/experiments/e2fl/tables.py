@@ -44,7 +44,7 @@ from fairfl_lite.supernets import Supernet
 
 
 @dataclass(frozen=True)
-class Scale:
+class Extent:
     """How large the experiments are. PAPER is what is stored, another one takes the same way.
 
     network, counts, test, participants : of FairMNISTRotate; clients of each group, and test images of each angle, 0 for all.
@@ -68,7 +68,7 @@ class Scale:
     adult_epochs: int = 5
 
 
-PAPER = Scale()
+PAPER = Extent()
 QFFL_Q = 0.1
 STYLED_GROUPS, STYLED_CLUSTERS = 2, 5
 """Groups for lowest loss and one-shot inference, and clusters of rankings, as on FEMNIST (section 6.2)."""
@@ -115,13 +115,13 @@ def training(approach: str, network: Network) -> dict[str, Any]:
     return {"model": Supernet(network) if ranks else network, "local": RANKED if ranks else WEIGHED}
 
 
-def rotated(approach: str, seed: int, at: Scale = PAPER) -> Federation:
+def rotated(approach: str, seed: int, at: Extent = PAPER) -> Federation:
     """FairMNISTRotate for an approach of Table 1."""
     return federations.fair_mnist_rotate([seed], counts=at.counts, test=at.test, participants=at.participants,
                                          **training(approach, at.network))  # fmt: skip
 
 
-def table1(approach: str, seed: int, at: Scale = PAPER) -> pd.DataFrame:
+def table1(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
     """Table 1 for one approach and seed after each of the rounds; E2FL's global model is beside it as "e2fl-gm"."""
     found = looked(approach, seed, at)
     found = found[found.metric.str.match("group_|user_")]
@@ -131,7 +131,7 @@ def table1(approach: str, seed: int, at: Scale = PAPER) -> pd.DataFrame:
                          "value": found.value})  # fmt: skip
 
 
-def looked(approach: str, seed: int, at: Scale = PAPER) -> pd.DataFrame:
+def looked(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
     """The curve of one approach and seed; that of E2FL with the share of groups that each way of inference finds."""
     fed, method = rotated(approach, seed, at), learner(approach, len(at.counts))
     if approach == "local":
@@ -148,7 +148,7 @@ def inferred(fed: Federation, state: State, asked: int) -> dict[str, np.ndarray]
     return {way: (made(state["groups"].shape[1]).infer(fed, state["groups"], who) == truth).mean(1) for way, made in WAYS.items()}
 
 
-def inference(seed: int, at: Scale = PAPER) -> pd.DataFrame:
+def inference(seed: int, at: Extent = PAPER) -> pd.DataFrame:
     """Figure 4: percent of clients whose group is found in a run of E2FL that knows the groups."""
     found = looked("e2fl", seed, at)
     found = found[(found.method == "e2fl") & found.metric.isin(list(WAYS))]
@@ -200,7 +200,7 @@ def table3(part: str) -> pd.DataFrame:
                   f"{part}.female.positive": y[~male].mean()})  # fmt: skip
 
 
-def table4(setting: str, method: str, seed: int, at: Scale = PAPER) -> pd.DataFrame:
+def table4(setting: str, method: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
     """Table 4 for one cell: accuracy in percent, EOD and DI of one model on all test rows.
 
     "fedavg-printed" is FedAvg with the printed rate for one round: whether its model is finite after it.
@@ -221,7 +221,7 @@ def table4(setting: str, method: str, seed: int, at: Scale = PAPER) -> pd.DataFr
     return pd.DataFrame({"setting": setting, "method": method, "metric": list(found), "seed": seed, "value": [*found.values()]})
 
 
-def table5(seed: int, at: Scale = PAPER) -> pd.DataFrame:
+def table5(seed: int, at: Extent = PAPER) -> pd.DataFrame:
     """Table 5: percent of clients in the cluster of their group, by the rankings of each layer and of all. Clusters have the
     names of groups under which most clients are right."""
     fed, way = rotated("e2fl", seed, at), RankClustering(len(at.counts), layer=None, edges=at.edges)
@@ -239,7 +239,7 @@ def matched(found: np.ndarray, truth: np.ndarray) -> float:
     return float(together[linear_sum_assignment(together, maximize=True)].sum() / len(truth))
 
 
-def styles(approach: str, seed: int, at: Scale = PAPER) -> pd.DataFrame:
+def styles(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
     """Table 2's columns for handwriting styles made from MNIST, whose groups nobody knows; each client has test images."""
     fed = federations.handwriting([seed], counts=at.styles, **training(approach, at.network))
     method = learner(approach, len(at.styles))
