@@ -20,6 +20,7 @@ SLOW = (
     "test_cli.py::test_run_why_and_run_again",
     "test_convolution.py",
     "test_e2fl.py",
+    "test_e2fl_tables.py",
     "test_edge_popup.py",
     "test_effl.py",
     "test_effl_facts.py::test_the_limits_of_the_synthetic_data_against_a_simulation",
