@@ -1,0 +1,119 @@
+"""EFFL's stored results held to each other, to the card and to their rows; and what is measured, to scikit-learn."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, recall_score
+
+from fairfl_lite import papers, results
+from fairfl_lite.experiments.effl import tables as effl
+
+COLUMNS = ["acc", "acc_std", "bias", "bias_std"]
+BIAS = {"table1": "tpsd", "table2": "apsd"}
+WHERE, SETTING = ["dataset", "bias", "method"], ["rate", "other"]
+
+
+def wide(name: str, keys: list[str]) -> pd.DataFrame:
+    """A stored table with a row for each run and a column for each metric."""
+    return results.load(f"effl/{name}").pivot(index=[*keys, "seed"], columns="metric", values="value")
+
+
+def close(one: pd.DataFrame, other: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(one, other, check_names=False, check_exact=False, rtol=1e-7)
+
+
+def test_the_path_ends_where_table_1_is() -> None:
+    """The rounds were taken one by one for the figure and all at once for the table."""
+    last = wide("path", ["dataset", "round"]).xs(effl.ROUNDS, level="round")
+    close(last[COLUMNS], wide("table1", ["dataset", "method"]).xs("effl", level="method")[COLUMNS])
+
+
+def test_all_three_stages_of_table_6_are_effl_of_table_1() -> None:
+    found = wide("table6", ["dataset", "stage"]).xs("all", level="stage")
+    close(found, wide("table1", ["dataset", "method"]).xs("effl", level="method")[found.columns])
+
+
+def test_one_stage_alone_ends_elsewhere() -> None:
+    found = wide("table6", ["dataset", "stage"])["acc"].unstack("stage")
+    assert all((found[stage] - found["all"]).abs().max() > 1e-4 for stage in ("1", "2", "3"))
+
+
+@pytest.mark.parametrize("name", BIAS)
+def test_columns_follow_from_the_clients_and_marks_from_the_budgets_of_the_card(name: str) -> None:
+    card, frame = papers.load("effl"), wide(name, ["dataset", "method"])
+    for dataset, rows in frame.groupby("dataset"):
+        said = {"eicu-stand-in": "eicu"}.get(dataset, dataset)
+        met = pd.DataFrame(index=rows.index)
+        for metric in ("acc", "bias"):
+            clients = rows[[c for c in rows if c.startswith(f"{metric}_") and c[-1].isdigit() and "std" not in c]].dropna(axis=1)
+            assert clients.shape[1] == card.settings["clients"][said]
+            for ddof, column in ((1, f"{metric}_std"), (0, f"{metric}_std0")):
+                assert np.allclose(rows[column], clients.std(axis=1, ddof=ddof), atol=1e-9)
+            assert np.allclose(rows[metric], clients.mean(axis=1), atol=1e-9)
+        for budget, metric in (("b", "bias"), ("vl", "acc_std"), ("vb", "bias_std")):
+            most = float(card.entries[f"effl.budgets.t{name[-1]}.{said}.{metric}"].printed)
+            met[budget] = rows[metric] <= most
+            assert (rows[f"met_{budget}"] == met[budget]).all()
+        assert (rows["met_all"] == met.all(axis=1)).all()
+
+
+@pytest.mark.parametrize("name", BIAS)
+def test_accuracies_of_adults_doctorates_are_whole_numbers_of_181(name: str) -> None:
+    rows = wide(name, ["dataset", "method"]).loc["adult"]
+    sizes = effl.repeated("adult", [0]).shards["test"].sizes[0]
+    assert sorted(sizes) == [181, 16_100]
+    for client, size in enumerate(sizes, 1):
+        right = rows[f"acc_{client}"] * size
+        assert np.allclose(right, right.round(), atol=1e-4)
+
+
+def test_methods_that_do_not_look_at_the_bias_are_as_accurate_in_both_tables() -> None:
+    one, two = (wide(name, ["dataset", "method"])[["acc", "acc_std"]] for name in BIAS)
+    unaware = [name for name, learner in effl.LEARNERS.items() if not learner.biased]
+    assert {"fedavg", "q-ffl", "ditto", "fedmdfg"} <= set(unaware)
+    close(one.loc[(slice(None), unaware), :], two.loc[(slice(None), unaware), :])
+
+
+def test_what_was_chosen_is_best_on_validation_rows_among_all_that_was_tried() -> None:
+    tried, chosen = results.load("effl/grid"), results.load("effl/chosen")
+    accuracy = tried[(tried.part == "validation") & (tried.metric == "acc")]
+    runs = accuracy.groupby([*WHERE, *SETTING])["value"].agg(["mean", lambda values: values.isna().any()])
+    runs.columns = ["mean", "lost"]
+    assert len(chosen) == len(chosen[WHERE].drop_duplicates()) == len(tried[WHERE].drop_duplicates())
+    for row in chosen.itertuples():
+        place = (row.dataset, row.bias, row.method)
+        others = runs.loc[place]
+        kept = others[~others.lost]
+        assert row.validation == pytest.approx(kept["mean"].max()) == pytest.approx(others.loc[(row.rate, row.other), "mean"])
+        best = kept[kept["mean"] == kept["mean"].max()]
+        assert (row.rate, row.other) == min(best.index)
+        learner = effl.LEARNERS[row.method]
+        assert set(others.index) == {(rate, other) for rate in learner.rates for other in learner.other}
+    on_test = tried[tried.part == "test"].groupby([*WHERE, "metric", *SETTING])["value"].mean()
+    for row in chosen.itertuples():
+        for metric in COLUMNS:
+            values = on_test[row.dataset, row.bias, row.method, metric]
+            assert (getattr(row, f"{metric}_min"), getattr(row, f"{metric}_max")) == pytest.approx((values.min(), values.max()))
+
+
+@pytest.mark.parametrize("bias", ["tpsd", "apsd"])
+def test_what_is_measured_against_scikit_learn(bias: str) -> None:
+    """Models at random on the synthetic data, client by client and group by group."""
+    fed, to = effl.repeated("synthetic", range(3)), effl.Budgets(0.2, 0.1, 0.1)
+    models = np.random.default_rng(3).normal(size=(3, fed.model.size)).astype(np.float32)
+    found = effl.measured(fed.report(models, "test"), bias, to)
+    shards = fed.shards["test"]
+    for run, model in enumerate(models):
+        accuracy, spread = [], []
+        for client in range(shards.clients):
+            rows = shards.rows(run, client)
+            logit = fed.model.forward(torch.from_numpy(model), torch.from_numpy(shards.X[rows])).numpy()
+            y, a, guess = shards.y[rows], shards.a[rows], logit > 0
+            accuracy.append(accuracy_score(y, guess))
+            of = [recall_score(y[a == g], guess[a == g]) if bias == "tpsd" else guess[a == g].mean() for g in (0, 1)]
+            spread.append(np.std(of))
+        wanted = [np.mean(accuracy), np.std(accuracy, ddof=1), np.mean(spread), np.std(spread, ddof=1)]
+        assert [found[metric][run] for metric in COLUMNS] == pytest.approx(wanted, abs=1e-6)
+        assert found["met_all"][run] == (wanted[1] <= to.vl and wanted[2] <= to.b and wanted[3] <= to.vb)
+    assert len({tuple(found[metric].round(6)) for metric in COLUMNS}) == 4
