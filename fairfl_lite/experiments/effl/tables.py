@@ -178,8 +178,8 @@ def half(dataset: str, bias: str) -> Budgets:
 
 
 def repeated(dataset: str, seeds: Sequence[int]) -> Federation:
-    """The federation of a table. Adult's split is printed, so that its seeds differ in the start of training alone: three do."""
-    return federation(dataset, seeds[:3] if dataset == "adult" else seeds, diverged="keep")
+    """The federation of a table. Adult's split is printed, so that its seeds differ in the start of training alone: five do."""
+    return federation(dataset, seeds[:5] if dataset == "adult" else seeds, diverged="keep")
 
 
 def table(dataset: str, bias: str, method: str, seeds: Sequence[int]) -> pd.DataFrame:
