@@ -72,7 +72,8 @@ same: $(STAMP) ## build the book of this commit twice, each time from nothing, a
 lock: $(STAMP)
 	@$(BIN)/python -m fairfl_lite.press.lock
 
-# Every file is held to a sha256 of the lock, and none is built here, which would fetch what no lock knows of.
+# Every file is held to a sha256 of the lock, and none is built here, which would fetch what no lock knows of. Torch comes first, in two
+# steps: asked for hashes, pip passes over a CPU build in a folder of wheels, since a folder lists none.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 SEALED := $(PIP) install --quiet --require-hashes --no-deps --only-binary :all:
 
@@ -81,6 +82,10 @@ $(STAMP): requirements.lock requirements-cuda.lock pyproject.toml
 	  { echo "$(PYTHON) is older than Python 3.11.5: install a newer one, or name it by make PYTHON=python3.13"; exit 1; }
 	@echo "Installing into $(VENV): a few minutes, once."
 	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) download --quiet --no-deps --only-binary :all: --dest $(VENV)/torch "$$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements.lock)"
+	@sed -n '/^torch==/,/[^\\]$$/p' requirements.lock > $(VENV)/torch/torch.lock
+	@PIP_NO_INDEX=1 PIP_FIND_LINKS=$(CURDIR)/$(VENV)/torch $(SEALED) -r $(VENV)/torch/torch.lock
+	@rm -r $(VENV)/torch
 	@$(SEALED) -r requirements.lock
 	@! $(PIP) check | grep '^torch .*not installed' > /dev/null || \
 	  { echo "This build of torch needs the libraries of CUDA too: a few GB more."; $(SEALED) -r requirements-cuda.lock; }
