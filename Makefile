@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DASK := .dask
 
 # Kernels come from .venv only, and every process gets one thread: two of them run side by side.
 unexport JUPYTER_PATH
@@ -19,7 +20,7 @@ help: ## list these commands
 book: $(STAMP) ## install, fetch the data, run the notebooks, build the book, say what to open
 	@$(BIN)/fairfl build
 
-test: lint $(STAMP) ## everything that is checked: style, types, tests, notebooks, the built book
+test: lint $(STAMP) $(DASK)/.installed ## everything that is checked: style, types, tests, notebooks, the built book
 	@$(BIN)/pytest -n 2 --dist loadfile
 	@PYTHONPATH=tests $(BIN)/pytest -q -p finished_runs --nbval --nbval-sanitize-with tests/nbval.cfg notebooks
 
@@ -50,8 +51,8 @@ clean: ## remove what is made from sources: runs, pages, the built book, caches
 	@rm -rf _build executed .fairfl/runs .fairfl/failed .fairfl/tmp .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find fairfl_lite tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-clean-all: clean ## the same, and what takes long: .venv, half-finished paper runs
-	@rm -rf $(VENV) .fairfl
+clean-all: clean ## the same, and what takes long: .venv, .dask, half-finished paper runs
+	@rm -rf $(VENV) $(DASK) .fairfl
 
 lint: $(STAMP)
 	@$(BIN)/ruff check
@@ -70,4 +71,11 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Beside .venv, which does not grow by it; the tests put it behind on the path.
+$(DASK)/.installed: requirements-dask.lock | $(STAMP)
+	@rm -rf $(DASK)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
+	  --target $(DASK) -r requirements-dask.lock
 	@touch $@

@@ -14,6 +14,8 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -104,6 +106,8 @@ def parser() -> argparse.ArgumentParser:
 
     paper = command("paper", do_paper, "measure the results at the papers' own scale, into results/")
     paper.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
+    paper.add_argument("--on", choices=["dask"], help="measure the cells on a Dask cluster")
+    paper.add_argument("--scheduler", metavar="ADDRESS", help="that of the cluster; two processes here if none is named")
 
     replay = command("replay", do_replay, "measure stored results again and compare them with results/")
     replay.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
@@ -293,16 +297,24 @@ def do_models(args: argparse.Namespace) -> int:
 
 
 def do_paper(args: argparse.Namespace) -> int:
+    if args.scheduler and not args.on:
+        raise FairFLError(f"A scheduler is one of Dask: write --on dask --scheduler {args.scheduler}.")
+    if args.on and find_spec("distributed") is None:
+        raise FairFLError(f"Dask is not installed: {sys.executable} -m pip install -r requirements-dask.lock")
+
     from fairfl_lite import experiments
+    from fairfl_lite.experiments import clusters
 
     failed = False
-    for name in _chosen(args.names, experiments.names(), "experiment"):
-        print(f"{name}: running", file=sys.stderr)
-        try:
-            experiments.run(name)
-        except FairFLError as error:  # data that cannot be had: what is stored stays, the others go on
-            failed = True
-            print(f"{name}: not measured. {error}", file=sys.stderr)
+    names = _chosen(args.names, experiments.names(), "experiment")
+    with clusters.dask(args.scheduler) if args.on else nullcontext() as cluster:
+        for name in names:
+            print(f"{name}: running", file=sys.stderr)
+            try:
+                experiments.run(name, cluster)
+            except FairFLError as error:  # data that cannot be had: what is stored stays, the others go on
+                failed = True
+                print(f"{name}: not measured. {error}", file=sys.stderr)
     return int(failed and bool(args.names))
 
 

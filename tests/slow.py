@@ -19,6 +19,7 @@ SLOW = (
     "test_cli.py::test_references_are_kept_and_then_compared",
     "test_cli.py::test_run_why_and_run_again",
     "test_convolution.py",
+    "test_dask.py",
     "test_e2fl.py",
     "test_edge_popup.py",
     "test_effl.py",
