@@ -10,20 +10,26 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import psutil
 import pytest
 from small import ROOT
 
 from fairfl_lite import results, store
+from fairfl_lite.cli import main
 from fairfl_lite.errors import BuildError, FairFLError
 from fairfl_lite.experiments import clusters
+from fairfl_lite.experiments.base import Task
 
 EXTRA = ROOT / ".dask"
 LOCAL = "127.0.0.1"
+LONG = 300.0
+"""Seconds after which a process that was to start or end is said to have failed; on an idle machine it takes a few."""
 TOY = """
 import os, time
 from pathlib import Path
@@ -77,7 +83,7 @@ class Processes:
 
     def scheduler(self) -> str:
         self.start("scheduler", "dask_scheduler", "--port", "0")
-        log, ends = self.folder / "scheduler.log", time.monotonic() + 40
+        log, ends = self.folder / "scheduler.log", time.monotonic() + LONG
         while not (found := re.findall(r"Scheduler at: +(tcp://\S+)", log.read_text())):
             assert time.monotonic() < ends, log.read_text()
             time.sleep(0.05)
@@ -195,7 +201,7 @@ def test_a_worker_that_differs_is_refused_by_name(cluster, toy, place, monkeypat
     (other / "numpy-9.9.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 9.9\n")
     cluster.worker("other", before=(other,))
     with clusters.dask(cluster.address) as dask:
-        ends = time.monotonic() + 40
+        ends = time.monotonic() + LONG
         while len(dask.client.nthreads()) < 2:
             assert time.monotonic() < ends, (place / "other.log").read_text()
             time.sleep(0.1)
@@ -244,7 +250,149 @@ def test_a_scheduler_that_goes_away_loses_nothing(cluster, toy, place, tmp_path,
     experiment.store()  # here, without a cluster
     assert len(kept) == 4 and before.items() <= cells(place).items()
     assert results.path(experiment.name).read_bytes() == whole
-    ends = time.monotonic() + 30  # workers without a scheduler end by themselves
+    ends = time.monotonic() + LONG  # workers without a scheduler end by themselves
     while cluster.started["one"].poll() is None:
         assert time.monotonic() < ends
         time.sleep(0.1)
+
+
+def fairfl(root: Path, *arguments: str, path: Path | None = EXTRA) -> subprocess.Popen:
+    known = os.pathsep.join(map(str, filter(None, (ROOT, path))))
+    env = {**os.environ, "FAIRFL_ROOT": str(root), "PYTHONPATH": known}
+    return subprocess.Popen([sys.executable, "-m", "fairfl_lite.cli", *arguments], env=env, text=True, stderr=subprocess.PIPE)
+
+
+def until(what: Callable[[], Any], seconds: float = LONG) -> Any:
+    ends = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+    return found
+
+
+def test_two_local_workers_end_with_a_killed_command_and_the_next_one_goes_on(tmp_path):
+    """The command as people type it, on real cells; the stored result says what its bytes must be."""
+    command = ("paper", "e2fl/facts", "--on", "dask")
+    first = fairfl(tmp_path, *command)
+    until(lambda: cells(tmp_path))
+    children = psutil.Process(first.pid).children(recursive=True)
+    workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    assert len(workers) == 2
+    first.kill()
+    first.communicate()
+    _, alive = psutil.wait_procs(children, timeout=LONG)
+    assert not alive, "orphans"
+    before = cells(tmp_path)
+    assert 1 <= len(before) < 6
+    second = fairfl(tmp_path, *command)
+    children = until(lambda: psutil.Process(second.pid).children(recursive=True))
+    _, err = second.communicate(timeout=LONG)
+    assert second.returncode == 0, err
+    assert "Traceback" not in err and "distributed" not in err and f"{len(before)}/6" in err
+    assert not psutil.wait_procs(children, timeout=LONG)[1], "orphans"
+    assert before.items() <= cells(tmp_path).items() and len(cells(tmp_path)) == 6
+    assert (tmp_path / "results/e2fl/facts.csv").read_bytes() == (ROOT / "results/e2fl/facts.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:1", "tcp//127.0.0.1:8786", "127.0.0.1:port", "tcp://nobody.invalid:8786", "-"]
+)
+def test_no_scheduler_at_an_address_is_one_sentence(address, monkeypatch, capsys):
+    monkeypatch.setattr(clusters, "CONNECT", 1.0)
+    assert main(["paper", "e2fl/facts", "--on", "dask", "--scheduler", address]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"fairfl: No Dask scheduler answers at {address!r}: start one by") and err.count("\n") == 1
+
+
+def test_without_dask_the_command_says_what_to_install(tmp_path, monkeypatch, capsys):
+    bare = fairfl(tmp_path, "paper", "e2fl/facts", "--on", "dask", path=None)
+    _, err = bare.communicate(timeout=LONG)
+    assert bare.returncode == 2
+    assert err == f"fairfl: Dask is not installed: {sys.executable} -m pip install -r requirements-dask.lock\n"
+    assert main(["paper", "e2fl/facts", "--scheduler", "tcp://127.0.0.1:8786"]) == 2
+    assert "--on dask" in capsys.readouterr().err
+
+
+def task(**fields: Any) -> Task:
+    return Task(clusters.fingerprints, **{"cell": {}, "seeds": 1, "data": (), "reads": (), "keep": None, **fields})
+
+
+def test_each_difference_is_a_reason_of_its_own(tmp_path, monkeypatch):
+    """Before anything is measured: code, a library, the processor, an owner's data, a result that is read."""
+
+    def refusal(asked: Task, ours: dict[str, str]) -> str:
+        with pytest.MonkeyPatch.context() as no:
+            no.setattr(Task, "frame", lambda self: pytest.fail("measured"))
+            kind, why = clusters.answer(asked, ours)
+        assert kind == "refused"
+        return why
+
+    (tmp_path / "tiles").mkdir()
+    (tmp_path / "tiles" / "tiles.csv").write_text("occupation\n")
+    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
+    monkeypatch.setenv("FAIRFL_DATA", str(tmp_path))
+    stored(tmp_path, 0.25)
+    asked = task(data=("tiles",), reads=("toy/before",))
+    ours = clusters.fingerprints(asked)
+    where = clusters.__name__
+    assert {"numpy", "torch", "processor", "data tiles", "result toy/before", f"code of {where}"} <= set(ours)
+    assert refusal(asked, {**ours, "numpy": "9.9"}).endswith("instead of 9.9")
+    assert refusal(asked, {**ours, "processor": "another"}).endswith("instead of another")
+    assert refusal(asked, {**ours, f"code of {where}": "0" * 64}) == f"it has other code of {where}"
+    stored(tmp_path, 0.5)
+    assert refusal(asked, ours) == "it has other result toy/before"
+    stored(tmp_path, 0.25)
+    (tmp_path / "tiles" / "tiles.csv").write_text("occupation,\n")
+    assert refusal(asked, ours) == "it has other data tiles"
+    (tmp_path / "tiles" / "tiles.csv").unlink()
+    assert "tiles" in refusal(asked, ours)
+    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path / "tiles"))
+    assert "no result toy/before" in refusal(task(reads=("toy/before",)), ours)
+
+
+class Mortal:
+    """A client whose workers end as soon as they are given a cell."""
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+
+    def nthreads(self) -> dict[str, int]:
+        return {f"tcp://w{len(self.given)}": 1}
+
+    def submit(self, *_: Any, workers: list[str], pure: bool) -> None:
+        self.given += workers
+
+
+def test_a_cell_that_ends_every_worker_is_given_up(monkeypatch, capsys):
+    import distributed
+
+    def late(*_: Any, **__: Any) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(distributed, "wait", late)
+    client = Mortal()
+    with pytest.raises(BuildError, match="'x': 1.* of toy/levels ended 3 workers: measure it without --on"):
+        list(clusters.Cluster(client, "here")._texts("toy/levels", {"key": task(cell={"x": 1})}))
+    assert len(client.given) == clusters.DEATHS == capsys.readouterr().err.count("goes to another one")
+
+
+def test_no_worker_at_all_is_one_sentence():
+    client = Mortal()
+    client.nthreads = dict  # type: ignore[method-assign, assignment]
+    with pytest.raises(FairFLError, match="here has no worker: start some"):
+        list(clusters.Cluster(client, "here", patience=0.3)._texts("toy/levels", {"key": task()}))
+
+
+def test_the_extra_has_a_lock_of_its_own_and_the_default_install_does_not_grow():
+    def locked(name: str) -> dict[str, str]:
+        return dict(re.findall(r"^([A-Za-z][\w.-]*)==(\S+)", (ROOT / name).read_text(), re.M))
+
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["dask"]
+    extra, default = locked("requirements-dask.lock"), locked("requirements.lock")
+    assert wanted == [f"{name}=={extra[name]}" for name in ("dask", "distributed")]
+    assert not extra.keys() & default.keys()
+    there = {name: version for name, version in (folder.stem.split("-") for folder in EXTRA.glob("*.dist-info"))}
+    assert there == extra
+    about = "".join((folder / "METADATA").read_text() for folder in EXTRA.glob("*.dist-info"))
+    needed = {name.lower().replace("_", "-") for name in re.findall(r"^Requires-Dist: ([\w.-]+)(?!.*extra ==)", about, re.M)}
+    assert {"locket", "toolz"} < needed <= {name.lower().replace("_", "-") for name in extra | default}

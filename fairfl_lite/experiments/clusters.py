@@ -31,6 +31,8 @@ from fairfl_lite import data, imports, results, store
 from fairfl_lite.errors import BuildError, FairFLError
 from fairfl_lite.experiments.base import Experiment, Task, _one_thread
 
+CONNECT = 20.0
+"""Seconds for a scheduler to answer."""
 DEATHS = 3
 """Workers that may end while they measure the same cell."""
 _code = cache(imports.digest)  # what runs is what was loaded
@@ -194,7 +196,7 @@ def dask(scheduler: str | None = None, workers: int = 2, patience: float = 60.0)
     for logger in ("distributed", "distributed.client"):  # what goes wrong is said here, in a sentence
         logging.getLogger(logger).setLevel(logging.CRITICAL)
     settings = {
-        "distributed.comm.timeouts.connect": 10,
+        "distributed.comm.timeouts.connect": CONNECT,
         "distributed.scheduler.worker-ttl": None,  # a long kernel keeps its process from saying that it lives
         "distributed.worker.daemon": False,  # a cell may start processes of its own
     }
@@ -208,7 +210,7 @@ def dask(scheduler: str | None = None, workers: int = 2, patience: float = 60.0)
                 yield Cluster(client, f"{workers} local workers", patience)
             return
         try:
-            client = Client(scheduler, timeout=10)
+            client = Client(scheduler, timeout=CONNECT)
         except (OSError, ValueError, TypeError) as error:
             raise FairFLError(
                 f"No Dask scheduler answers at {scheduler!r}: start one by `dask scheduler`, and write its address as tcp://HOST:8786."
