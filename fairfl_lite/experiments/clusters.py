@@ -118,9 +118,9 @@ class Cluster:
                     key, _ = flying.pop(gone)
                     waiting.appendleft(key)
                     deaths[key] += 1
-                    _say(f"The worker {gone} ended, and its cell goes to another one.")
                     if deaths[key] == DEATHS:
                         raise BuildError(f"The cell {tasks[key].cell} of {name} ended {DEATHS} workers: measure it without --on.")
+                    _say(f"The worker {gone} ended, and its cell goes to another one.")
                 for free in sorted(here - flying.keys() - refused.keys()):
                     if waiting:
                         key = waiting.popleft()
@@ -137,6 +137,7 @@ class Cluster:
                     )
                 else:
                     sleep(0.2)
+                    continue
                 try:
                     wait([future for _, future in flying.values()], timeout=0.5, return_when="FIRST_COMPLETED")
                 except TimeoutError:
