@@ -176,7 +176,7 @@ def test_a_killed_worker_and_the_bytes_of_a_local_run(cluster, toy, place, tmp_p
     experiment = toy(*map(str, range(8)))
     whole = locally(experiment, tmp_path / "local", monkeypatch)
     kept = on_keeping(monkeypatch, 3, lambda: cluster.kill("two"))
-    with clusters.dask(cluster.address) as dask:
+    with clusters.dask(cluster.address, patience=LONG) as dask:
         dask.measure(experiment)
         assert len(kept) == len(cells(place)) == 8
         assert cells(place) == cells(tmp_path / "local"), "the checkpoints themselves are equal"
@@ -197,7 +197,7 @@ def test_a_worker_that_differs_is_refused_by_name(cluster, toy, place, monkeypat
     (other / "numpy-9.9.dist-info").mkdir()
     (other / "numpy-9.9.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 9.9\n")
     cluster.worker("other", before=(other,))
-    with clusters.dask(cluster.address) as dask:
+    with clusters.dask(cluster.address, patience=LONG) as dask:
         ends = time.monotonic() + LONG
         while len(dask.client.nthreads()) < 2:
             assert time.monotonic() < ends, (place / "other.log").read_text()
@@ -218,7 +218,7 @@ def test_a_worker_that_differs_is_refused_by_name(cluster, toy, place, monkeypat
 
 
 def test_what_goes_wrong_in_a_cell_is_said_as_here(cluster, toy, place):
-    with clusters.dask(cluster.address) as dask:
+    with clusters.dask(cluster.address, patience=LONG) as dask:
         with pytest.raises(FairFLError, match="^This level is wrong.$"):
             dask.measure(toy("wrong"))
         with pytest.raises(BuildError, match="(?s)'broken'.* failed on tcp://.*ZeroDivisionError: a slip"):
@@ -237,7 +237,7 @@ def test_a_scheduler_that_goes_away_loses_nothing(cluster, toy, place, tmp_path,
     whole = locally(experiment, tmp_path / "local", monkeypatch)
     kept = on_keeping(monkeypatch, 2, lambda: cluster.kill("scheduler"))
     with (
-        clusters.dask(cluster.address) as dask,
+        clusters.dask(cluster.address, patience=LONG) as dask,
         pytest.raises(BuildError, match="went away .* is kept; run the command again") as lost,
     ):
         dask.measure(experiment)
