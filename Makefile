@@ -26,7 +26,7 @@ test: lint $(STAMP) ## everything that is checked: style, types, tests, notebook
 check: lint $(STAMP) ## while at work: style, types, and the tests that need neither a notebook nor a training; a minute
 	@$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
-chaos: $(STAMP) ## try hostile inputs of every kind, and count what becomes of them; two minutes
+chaos: $(STAMP) ## kill, starve and deceive it: hostile inputs, kills, full disks, planted errors; counts for the book; half an hour
 	@PYTHONPATH=tests $(BIN)/python -m chaos
 
 nbval: $(STAMP) ## let nbval itself execute every notebook and compare the text, without our runs
