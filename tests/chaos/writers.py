@@ -287,6 +287,7 @@ def _kept_arrays(home: Path) -> Any:
 
 
 CONTENT = b"a,b\n" + b"1,2\n" * 400_000
+WHEEL = hostile._wheel({"x/raw.csv": CONTENT})
 VERDICTS = {"little.a": Claim("little.a", "little", "Table 1", "level", "paper", "it is", "0.5")}
 
 
@@ -319,7 +320,7 @@ def _writers() -> list[Writer]:
         Writer("Experiment.store", nothing, _there(lambda h: TOY.store()), lambda h: results.load("toy/levels").to_csv()),
         Writer("kept.Book, each round", lambda h: _rounds(h, 1), lambda h: _rounds(h, 3),
                lambda h: [one["counts test"][0][-1][0] + 1 == one["rounds"] for one in _kept_arrays(h)]),
-        Writer("data.fetch", nothing, _there(lambda h: hostile.fetch_wheel(h, hostile._wheel({"x/raw.csv": CONTENT}), CONTENT)),
+        Writer("data.fetch", nothing, _there(lambda h: hostile.fetch_wheel(h, WHEEL, CONTENT)),
                lambda h: text(h / "cache" / "raw" / "raw.csv") in ("", CONTENT.decode())),
         Writer("ledger, verdicts kept", nothing, _there(lambda h: keep("fairfed", VERDICTS, key("fairfed"))),
                lambda h: kept("fairfed")),
