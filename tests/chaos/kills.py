@@ -27,7 +27,7 @@ from chaos import hostile
 from nbformat import from_dict
 from small import ROOT, code, notebook, small_project
 
-from fairfl_lite import cli, data, experiments
+from fairfl_lite import cli, data, experiments, imports
 from fairfl_lite.data import sources
 from fairfl_lite.data.sources import Dataset, File
 from fairfl_lite.experiments.base import Experiment
@@ -79,6 +79,7 @@ def measure(level: int, seeds: Any) -> pd.DataFrame:
     return pd.DataFrame({"level": level, "seed": list(seeds), "metric": "acc", "value": [level / 3 + s / 7 for s in seeds]})
 
 
+imports.digest(__name__)  # remembered, and so not worked out again in every child
 CONTENT = b"".join(b"%d,%d\n" % (k, k * k) for k in range(200_000))
 WHEEL = hostile._wheel({"x/raw.csv": CONTENT})
 
