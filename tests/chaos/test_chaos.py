@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from chaos import disk, hostile, kills, plants, writers
+from chaos.__main__ import COLUMNS, KEPT, PARTS
 from small import ROOT
 
 from fairfl_lite import store
@@ -84,3 +85,14 @@ def test_plants_name_tests_that_are_there():
     for plant in plants.PLANTS:
         file, _, name = plant.test.partition("::")
         assert not name or f"def {name.partition('[')[0]}(" in (ROOT / file).read_text()
+
+
+def test_what_the_book_shows_is_what_is_tried_now():
+    """The kept counts are of these parts, and reach what was promised: none is bad."""
+    kept = json.loads(KEPT.read_text())
+    assert set(kept) == set(PARTS)
+    total = {part: sum(sum(row.values()) for row in kept[part]["counts"].values()) for part in kept}
+    assert total["kills"] >= 100 and total["inputs"] >= 500 and total["plants"] == len(plants.PLANTS)
+    assert set(kept["writers"]["counts"]) == set(writers.WRITERS)
+    assert all(set(row) == set(COLUMNS[part]) for part in kept for row in kept[part]["counts"].values())
+    assert not [part for part in kept if "bad" in kept[part] or "missed" in kept[part]]
