@@ -14,7 +14,7 @@ from fairfl_lite.press.runner import Project
 ROOT = Path(__file__).parent.parent
 
 TO_MEASURE = {f"effl/{name}" for name in ("grid", "chosen", "table1", "table2", "table3", "table4", "table5", "table6", "splits",
-                                          "own-budgets", "choices", "path")}  # fmt: skip
+                                          "path")}  # fmt: skip
 """Experiments that have no result yet: the list only shrinks."""
 
 
