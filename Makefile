@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help book test check lint chaos nbval references paper lab bench serve clean clean-all install
+.PHONY: help book test check lint chaos nbval references paper lab bench serve clean clean-all install lock crate same
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -63,11 +63,32 @@ references: $(STAMP)
 
 install: $(STAMP)
 
-$(STAMP): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "$(PYTHON) is older than Python 3.11: install a newer one, or name it by make PYTHON=python3.11"; exit 1; }
+crate: $(STAMP)
+	@$(BIN)/python -m fairfl_lite.press.crate
+
+same: $(STAMP) ## build the book of this commit twice, each time from nothing, and compare the pages and the ledger
+	@PYTHONPATH=tests $(BIN)/python -m same
+
+lock: $(STAMP)
+	@$(BIN)/python -m fairfl_lite.press.lock
+
+# Every file is held to a sha256 of the lock, and none is built here, which would fetch what no lock knows of. Torch comes first, in two
+# steps: asked for hashes, pip passes over a CPU build in a folder of wheels, since a folder lists none.
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+SEALED := $(PIP) install --quiet --require-hashes --no-deps --only-binary :all:
+
+$(STAMP): requirements.lock requirements-cuda.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 5))' || \
+	  { echo "$(PYTHON) is older than Python 3.11.5: install a newer one, or name it by make PYTHON=python3.13"; exit 1; }
 	@echo "Installing into $(VENV): a few minutes, once."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PIP) download --quiet --no-deps --only-binary :all: --dest $(VENV)/torch "$$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements.lock)"
+	@sed -n '/^torch==/,/[^\\]$$/p' requirements.lock > $(VENV)/torch/torch.lock
+	@PIP_NO_INDEX=1 PIP_FIND_LINKS=$(CURDIR)/$(VENV)/torch $(SEALED) -r $(VENV)/torch/torch.lock
+	@rm -r $(VENV)/torch
+	@$(SEALED) -r requirements.lock
+	@! $(PIP) check | grep '^torch .*not installed' > /dev/null || \
+	  { echo "This build of torch needs the libraries of CUDA too: a few GB more."; $(SEALED) -r requirements-cuda.lock; }
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@$(PIP) check | sed '/^No broken/d'
 	@touch $@

@@ -3,11 +3,12 @@
 Speeds are ratios against the usual way of writing it: a Python loop over clients with torch's own optimiser on one thread
 (engines/plain.py). The floor is the time of nothing but the matrix products that one pass needs, in full batches.
 Ranks of orders and distances between them are timed in seconds at n = 100 agents and m = 10,000 models, the parts of a round of
-EFFL in milliseconds for 2, 11 and 51 clients.
+EFFL in milliseconds for 2, 11 and 51 clients, and a run of 2000 rounds in seconds of processor time.
 """
 
 from __future__ import annotations
 
+import itertools
 import json as json_format
 import os
 import statistics
@@ -27,6 +28,7 @@ from fairfl_lite import engines, rankings, store
 from fairfl_lite.clients import Local
 from fairfl_lite.clients.surrogates import LossAndBias
 from fairfl_lite.errors import FairFLError
+from fairfl_lite.experiments.effl.federations import federation as effl_federation
 from fairfl_lite.federation import Federation, Method, Pixels, Shards, Standard
 from fairfl_lite.methods import E2FL, FRL
 from fairfl_lite.methods.effl import EFFL, gram_of
@@ -168,19 +170,27 @@ def orders(n: int = 100, m: int = 10_000, repeats: int = 3) -> dict[str, Any]:
     return {"seconds": times[""], "growth": growth}
 
 
-def constrained(clients: Sequence[int] = (2, 11, 51), rows: int = 1000, features: int = 97, repeats: int = 5
+CLIENTS = (2, 11, 51)
+"""As many as EFFL's datasets have."""
+
+
+def unequal(clients: int, rows: int = 1000, features: int = 97) -> Federation:
+    """Clients with `rows` one-hot rows each, of which a third are distinct, as in Adult."""
+    rng = np.random.default_rng(0)
+    kinds = (rng.random((clients * rows // 3, features)) < 0.08).astype(np.float32)
+    which = rng.integers(len(kinds), size=clients * rows)
+    y, a = (kinds[which, 0] > 0).astype(np.int8), (kinds[which, 1] > 0).astype(np.int8)
+    shards = Shards.of(kinds[which], y, a, [np.split(np.arange(clients * rows), clients)])
+    return Federation({"train": shards}, Dense(features), Local(), (0,), Standard.plain(1, features))
+
+
+def constrained(clients: Sequence[int] = CLIENTS, rows: int = 1000, features: int = 97, repeats: int = 5
                 ) -> dict[str, dict[str, float]]:  # fmt: skip
-    """EFFL's round by the number of clients, each with `rows` one-hot rows of which a third are distinct: milliseconds of the
-    gradients of losses and biases, of the same by the autograd loop, of the program of the last stage, and of the same by
-    HiGHS."""
+    """EFFL's round by the number of clients: milliseconds of the gradients of losses and biases, of the same by the autograd
+    loop, of the program of the last stage, and of the same by HiGHS."""
     out = {}
     for n in clients:
-        rng = np.random.default_rng(0)
-        kinds = (rng.random((n * rows // 3, features)) < 0.08).astype(np.float32)
-        which = rng.integers(len(kinds), size=n * rows)
-        y, a = (kinds[which, 0] > 0).astype(np.int8), (kinds[which, 1] > 0).astype(np.int8)
-        shards = Shards.of(kinds[which], y, a, [np.split(np.arange(n * rows), n)])
-        fed = Federation({"train": shards}, Dense(features), Local(), (0,), Standard.plain(1, features))
+        fed = unequal(n, rows, features)
         loop, theta = replace(fed, engine="plain"), fed.start()
         values, slopes = fed.gradient(theta, LossAndBias())
         method = EFFL(0.01, 0.01, 0.01, violators="every")
@@ -196,6 +206,30 @@ def constrained(clients: Sequence[int] = (2, 11, 51), rows: int = 1000, features
             repeats,
         )
         out[f"{n} clients"] = {name: 1000 * seconds for name, seconds in times.items()}
+    return out
+
+
+def powers(times: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
+    """How each part grows from one line of `constrained` to the next: the power of the number of clients, 1 for in proportion."""
+    many = {line: int(line.split()[0]) for line in times}
+    return {
+        f"{few} to {more}": {
+            what: float(np.log(times[more][what] / times[few][what]) / np.log(many[more] / many[few])) for what in times[few]
+        }
+        for few, more in itertools.pairwise(times)
+    }
+
+
+def whole(rounds: int = 2000, clients: int = CLIENTS[-1]) -> dict[str, float]:
+    """Seconds of processor time of one run of EFFL: on Adult, and on many clients."""
+    feds = {"Adult": effl_federation("adult", [0]), f"{clients} clients": unequal(clients)}
+    out = {}
+    for name, fed in feds.items():
+        method = EFFL(0.01, 0.03, 0.005)
+        fed.run(method, 2, record=())  # compiles
+        began = time.process_time()
+        fed.run(method, rounds, record=())
+        out[name] = time.process_time() - began
     return out
 
 
@@ -344,6 +378,7 @@ def against(revision: str, repeats: int = 3) -> dict[str, dict[str, float]]:
 
 def measure(repeats: int = 5) -> dict[str, Any]:
     torch.set_num_threads(1)
+    effl = constrained()
     return {
         "workloads": {name: speed(workload, repeats=repeats) for name, workload in WORKLOADS.items()},
         NETWORK_LINE: network(repeats=repeats),
@@ -353,7 +388,9 @@ def measure(repeats: int = 5) -> dict[str, Any]:
         "supermasks": supermasks(repeats),
         RANKED_LINE: ranked_memory(),
         "orders of 10,000 models by 100 agents": orders(),
-        "milliseconds of a round of EFFL": constrained(),
+        "milliseconds of a round of EFFL": effl,
+        "growth of a round of EFFL, as a power of the clients": powers(effl),
+        "seconds of processor time, 2000 rounds of EFFL": whole(),
     }
 
 
@@ -390,3 +427,7 @@ def main(json: bool = False, revision: str | None = None) -> None:
         print(f"{what} of {name}: {seconds:.3f} s; x{by_n:.1f} as agents double, x{by_m:.1f} as models double")
     for many, parts in found["milliseconds of a round of EFFL"].items():
         print(f"EFFL, {many}: " + ", ".join(f"{what} {value:.2f} ms" for what, value in parts.items()))
+    for step, parts in found["growth of a round of EFFL, as a power of the clients"].items():
+        print(f"EFFL, {step}, power of growth: " + ", ".join(f"{what} {value:.2f}" for what, value in parts.items()))
+    for name, seconds in found["seconds of processor time, 2000 rounds of EFFL"].items():
+        print(f"EFFL, 2000 rounds, {name}: {seconds:.1f} s of processor time")

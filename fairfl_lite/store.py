@@ -49,7 +49,8 @@ def root() -> Path:
 def cache_folder() -> Path:
     """The folder named by FAIRFL_CACHE, otherwise the platform's cache folder for this package.
 
-    It holds compiled code, which is run: one that everybody can write to is refused.
+    One that everybody can write to is refused; one that some can is theirs to share, as all that is read from it is held to
+    digests. Compiled code, which is run, has a folder of its own (engines/compiled.py).
     """
     named = os.environ.get("FAIRFL_CACHE", "").strip()
     if named:
@@ -61,9 +62,9 @@ def cache_folder() -> Path:
         import platformdirs
 
         folder = platformdirs.user_cache_path("fairfl-lite")
-    for open_to_all in filter(_writable_by_all, (folder, folder / "numba")):
+    if _writable_by_all(folder):
         raise FairFLError(
-            f"Everybody can write to {open_to_all}, and compiled code in it is run: take that right away (chmod o-w), or name"
+            f"Everybody can write to {folder}, and compiled code in it is run: take that right away (chmod o-w), or name"
             " another folder by FAIRFL_CACHE."
         )
     return folder

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numba
 import numpy as np
 import pytest
@@ -98,14 +100,67 @@ def test_a_local_training_is_that_of_plain_autograd(name, engine):
     )  # a swap, where two scores differ in the last digit
 
 
-@pytest.mark.parametrize("batch", [0, 8, 10, 16])
-def test_any_batch_is_that_of_plain_torch(batch):
+@pytest.mark.parametrize("batch,weighed", [(0, False), (8, False), (10, False), (16, False), (8, True)])
+def test_any_batch_is_that_of_plain_torch(batch, weighed):
     network = NETWORKS["table"]
     work, model = rows(network, 37), Supernet(network, 0.3)
+    if weighed:
+        work = replace(work, weight=np.random.default_rng(6).uniform(0.2, 2, 37).astype(np.float32))
     start = model.init(np.random.default_rng(2))[None]
     local = Local("sgd", 0.2, 1e-3, 3, batch, momentum=0.9, schedule="cosine")
     both = [engine(model).train(work, start.copy(), local, np.array([0.2]), KEY, None) for engine in (EdgePopup, Plain)]
     np.testing.assert_allclose(*both, atol=1e-6)
+
+
+def by_torch(network, params, work, local):
+    """The weights that torch's own SGD ends with, in double precision, each row's loss times its weight."""
+    X = torch.as_tensor(work.inputs(work.examples.X, 0)).double()
+    y = torch.as_tensor(work.examples.y).long()
+    share = torch.as_tensor(work.weight if work.weight.size else np.ones(len(y))).double()
+    parts = np.split(params, np.cumsum([np.prod(shape) for shape in network.shapes])[:-1])
+    weights = [torch.tensor(p.reshape(shape)).double().requires_grad_() for p, shape in zip(parts, network.shapes, strict=True)]
+    optimizer = torch.optim.SGD(weights, lr=local.lr, momentum=local.momentum, weight_decay=local.decay)
+    for order in passes(len(y), local.epochs, local.batch, KEY[0]):
+        for batch in torch.as_tensor(order.copy()).split(local.batch or len(y)):
+            optimizer.zero_grad()
+            losses = cross_entropy(network_by_hand(network, weights, X[batch]), y[batch], reduction="none")
+            (share[batch] * losses).mean().backward()
+            optimizer.step()
+    return np.concatenate([w.detach().numpy().ravel() for w in weights])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("weighed", [False, True])
+def test_weights_are_trained_as_torch_trains_them(name, weighed):
+    network = NETWORKS[name]
+    rng = np.random.default_rng(5)
+    work = rows(network, 20)
+    if weighed:
+        work = replace(work, weight=rng.uniform(0.2, 2, 20).astype(np.float32))
+    start = network.init(rng)
+    local = Local("sgd", 0.05, 1e-2, 2, 8, momentum=0.9)
+    wanted = by_torch(network, start, work, local)
+    engine = get("fused", network)
+    assert isinstance(engine, EdgePopup)
+    found = engine.train(work, start[None].copy(), local, np.array([0.05]), KEY, None)[0]
+    moved = np.abs(wanted - start)
+    assert np.abs(found - wanted).max() < 2e-4 * moved.max()
+    assert (np.signbit(wanted) != np.signbit(start)).any()  # unlike those of a supernet, weights pass 0
+    params = np.stack([start, found])
+    fast, plain = (one.score(work, params, np.array([1]), True) for one in (engine, Plain(network)))
+    assert (fast[0] == plain[0]).all()
+    np.testing.assert_allclose(fast[1], plain[1], rtol=1e-5)
+
+
+@given(st.integers(1, 40), st.sampled_from([0, 3, 8, 11, 16]), st.integers(1, 3), st.sampled_from([0.0, 0.5, 0.9]),
+       st.sampled_from([0.0, 0.05]), st.integers(0, 9))  # fmt: skip
+def test_any_training_of_weights_is_that_of_torch(n, batch, epochs, momentum, decay, seed):
+    network = NETWORKS["table"]
+    work, start = rows(network, n, seed), network.init(np.random.default_rng(seed))
+    local = Local("sgd", 0.05, decay, epochs, batch, momentum=momentum)
+    found = EdgePopup(network).train(work, start[None].copy(), local, np.array([0.05]), KEY, None)[0]
+    wanted = by_torch(network, start, work, local)
+    assert np.abs(found - wanted).max() < 1e-3 * np.abs(wanted - start).max()
 
 
 def test_a_score_that_passes_zero_comes_back_and_its_weight_keeps_its_sign():

@@ -10,7 +10,7 @@ from scipy.optimize import linprog, minimize
 from test_federation import images, tables
 from toy import uneven
 
-from fairfl_lite import metrics, programs
+from fairfl_lite import bench, metrics, programs
 from fairfl_lite.clients import Attack, Local
 from fairfl_lite.clients.surrogates import LossAndBias, SoftBias
 from fairfl_lite.engines import Plain
@@ -465,3 +465,13 @@ def test_values_are_those_of_the_federation():
         rows = train.rows(r, k)
         wanted = SoftBias()(z[r][k].double(), torch.as_tensor(train.y[rows]), torch.as_tensor(train.a[rows]))
         assert values[r, k, 1] == pytest.approx(wanted.item(), abs=1e-5)
+
+
+def test_the_bench_says_how_a_round_grows_and_how_long_a_run_takes():
+    times = {f"{n} clients": {"in proportion": 3.0 * n, "by pairs": 0.1 * n**2, "constant": 7.0} for n in (2, 11, 51)}
+    for grown in bench.powers(times).values():
+        assert grown == pytest.approx({"in proportion": 1, "by pairs": 2, "constant": 0})
+    assert [*bench.powers(times)] == ["2 clients to 11 clients", "11 clients to 51 clients"]
+    assert bench.unequal(5, rows=30).sizes().tolist() == [[30] * 5]
+    seconds = bench.whole(rounds=3, clients=4)
+    assert [*seconds] == ["Adult", "4 clients"] and all(0 < value < 60 for value in seconds.values())

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from slow import SLOW
 from small import ROOT
 
 import fairfl_lite
+from fairfl_lite.press.lock import LOCK, oldest, read
 
 ORDER = [
     "errors",
@@ -87,10 +89,8 @@ def test_a_paper_is_spelt_one_way_outside_python():
 
 
 def lock() -> dict[str, str]:
-    lines = (ROOT / "requirements.lock").read_text().splitlines()
-    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
-    assert all(len(pair) == 2 for pair in pairs), "the lock holds exact versions and nothing else"
-    return {canonicalize_name(name): version for name, version in pairs}
+    """The versions that are installed here."""
+    return {one.name: one.version for one in read(ROOT / LOCK) if not one.marker or Marker(one.marker).evaluate()}
 
 
 def test_the_lock_holds_what_pyproject_asks_for():
@@ -111,10 +111,10 @@ def test_the_conda_environment_agrees_with_the_lock():
     conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
     (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
     assert f"pytorch={lock()['torch']}=cpu*" in conda
-    assert pip == ["-r requirements.lock", "-e ."]
+    assert pip == ["-r requirements.lock"], "a package that is installed from a folder has no hash"
     (python,) = [entry.split("=")[1] for entry in conda if entry.startswith("python=")]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert Requirement(f"python{project['requires-python']}").specifier.contains(python)
+    assert Requirement(f"python{project['requires-python']}").specifier.contains(f"{python}.99"), "conda takes the last of these"
 
 
 def test_versions_of_package_and_citation_agree():
@@ -209,7 +209,7 @@ def test_an_old_python_is_refused_in_one_sentence(tmp_path):
     old.chmod(0o755)
     refused = make("install", f"PYTHON={old}", f"VENV={tmp_path / 'venv'}")
     assert refused.returncode != 0
-    assert "older than Python 3.11" in refused.stdout
+    assert f"older than Python {oldest(ROOT)}:" in refused.stdout
     assert not (tmp_path / "venv").exists()
 
 
@@ -221,6 +221,26 @@ def test_continuous_integration_runs_what_a_contributor_runs():
     steps = [step.get("run") for job in workflow["jobs"].values() for step in job["steps"]]
     assert ".ci/run" in steps
     assert "make book" in steps
+    assert workflow["jobs"]["test"]["strategy"]["matrix"]["python"] == ["3.11", "3.13"]
+
+
+def test_actions_are_pinned_by_commit():
+    """A tag can be moved to other code. The version stands behind it for people."""
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        used = re.findall(r"uses: *(.*)", path.read_text())
+        assert used
+        for one in used:
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one), one
+
+
+def test_a_cold_rebuild_is_made_every_week():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text())
+    (weekly,) = workflow[True]["schedule"]  # the key is the word on, which YAML takes for a yes
+    assert re.fullmatch(r"\d+ \d+ \* \* [0-6]", weekly["cron"])
+    caches = [
+        step["with"]["cache"] for job in workflow["jobs"].values() for step in job["steps"] if "cache" in step.get("with", {})
+    ]
+    assert caches and set(caches) == {"${{ github.event_name != 'schedule' && 'pip' || '' }}"}
 
 
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "Makefile"])

@@ -5,11 +5,12 @@ import secrets
 
 import numpy as np
 import pytest
+import torch
 
 from fairfl_lite import results
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.experiments.base import each
-from fairfl_lite.experiments.rankff import model_sets
+from fairfl_lite.experiments.rankff import failed, model_sets
 from fairfl_lite.experiments.rankff import tables as rankff
 
 
@@ -85,6 +86,41 @@ def test_heterogeneity_is_within_what_the_distances_can_be():
     cell = ["dataset", "reading", "models", "instance", "training", "seed", "distance"]
     spread = frame.pivot_table(index=cell, columns="how", values="value")
     assert (spread["mean"] <= spread["max"] + 1e-9).all()
+
+
+@pytest.mark.parametrize("layer", range(3))
+def test_units_stand_still_where_no_image_wakes_them(layer):
+    """Three units of a layer get a bias that no image can lift above 0. A forward pass of torch's own layers says which units
+    are silent on every image; those stand still, and nobody else."""
+    fed = rankff.federation("mnist", "mid", [0], train=20, validation=5, test=10, probe=10, look=5)
+    params = fed.start()
+    ends = np.cumsum([math.prod(shape) for shape in fed.model.shapes])
+    params[0, ends[2 * layer] : ends[2 * layer] + 3] = -1e3
+    weights = [
+        torch.tensor(piece.reshape(shape)) for piece, shape in zip(np.split(params[0], ends[:-1]), fed.model.shapes, strict=True)
+    ]
+    x, silent = torch.tensor(fed.shards["probe"].X[fed.shards["probe"].index]).float() / 255, {}
+    for name, (w, b) in zip(failed.LAYERS, zip(weights[:6:2], weights[1:6:2], strict=True), strict=True):
+        if w.ndim == 4:
+            x = torch.nn.functional.max_pool2d(torch.relu(torch.nn.functional.conv2d(x, w, b)), 2)
+        else:
+            x = torch.relu(torch.nn.functional.linear(x.flatten(1), w, b))
+        silent[name] = float((x.transpose(0, 1).flatten(1).amax(1) == 0).float().mean())
+    found = failed.still(fed, params)
+    assert silent[failed.LAYERS[layer]] * len(weights[2 * layer]) >= 3
+    assert found == pytest.approx({f"still {name}": share for name, share in silent.items()})
+
+
+def test_the_course_of_a_run_ends_in_table_2():
+    """At the rate of Table 2 the last answer is the model of Table 2: its loss on the agents' own probe images is near that on
+    test images. A run that ends otherwise in one of the files than in the other is far off."""
+    course = results.load("rankff/course").query("lr == 0.4 and metric == 'kept'").sort_values("round")
+    table = results.load("rankff/continuous").query("dataset == 'mnist' and metric == 'sum'")
+    table = table.set_index(["instance", "method", "seed"])["value"]
+    ends = course.groupby(["instance", "method", "seed"])["value"].last()
+    assert len(ends) == 2
+    for run, loss in ends.items():
+        assert 1 - table[run] / 10 == pytest.approx(loss, abs=0.15)
 
 
 def test_replay_of_one_model_of_the_set(monkeypatch, tmp_path):

@@ -209,20 +209,52 @@ def test_others_can_read_what_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o644
 
 
-@pytest.mark.parametrize("inside", ["", "numba"])
 @pytest.mark.parametrize(("mode", "fine"), [(0o755, True), (0o775, True), (0o1777, True), (0o777, False), (0o757, False)])
 def test_a_cache_that_everybody_can_write_to_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str, mode: int, fine: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, fine: bool
 ) -> None:
-    folder = tmp_path / "cache" / inside
-    folder.mkdir(parents=True)
-    folder.chmod(mode)
-    monkeypatch.setenv("FAIRFL_CACHE", str(tmp_path / "cache"))
+    tmp_path.chmod(mode)
+    monkeypatch.setenv("FAIRFL_CACHE", str(tmp_path))
     if fine:
-        assert store.cache_folder() == tmp_path / "cache"
+        assert store.cache_folder() == tmp_path
     else:
         with pytest.raises(FairFLError, match="Everybody can write"):
             store.cache_folder()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of files are others elsewhere")
+@pytest.mark.parametrize(("mode", "fine"), [(0o700, True), (0o755, True), (0o775, False), (0o757, False), (0o1777, False)])
+def test_compiled_code_is_kept_where_nobody_else_can_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, fine: bool
+) -> None:
+    from fairfl_lite.engines import compiled
+
+    monkeypatch.setenv("FAIRFL_CACHE", str(tmp_path))
+    before = os.umask(0)
+    try:
+        folder = compiled.code_folder()
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o700, "whatever is usual for this user"
+    folder.chmod(mode)
+    if fine:
+        assert compiled.code_folder() == folder
+    else:
+        with pytest.raises(FairFLError, match="Somebody else can write to .*remove that folder"):
+            compiled.code_folder()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of files are others elsewhere")
+def test_compiled_code_of_another_user_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a shared cache everybody has a folder of their own. One that somebody made in another's name is refused."""
+    from fairfl_lite.engines import compiled
+
+    monkeypatch.setenv("FAIRFL_CACHE", str(tmp_path))
+    ours, me = compiled.code_folder(), os.getuid()
+    monkeypatch.setattr(compiled.os, "getuid", lambda: me + 1)
+    with pytest.raises(FairFLError, match="Somebody else"):  # made by us, so not theirs
+        compiled.code_folder()
+    assert [path.name for path in sorted(tmp_path.iterdir())] == sorted([ours.name, f"numba-{me + 1}"])
 
 
 def test_a_run_record_of_another_shape_is_a_run_not_done(make_project: Callable) -> None:

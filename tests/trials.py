@@ -41,7 +41,7 @@ def tried(notebook: Any) -> Iterator[tuple[lessons.Exercise, str, str, list[str]
         with contextlib.redirect_stdout(io.StringIO()) as said:
             for source in sources:
                 exec(compile(source, "<cell>", "exec"), space)
-        return "".join(line[0] for line in said.getvalue().splitlines() if line[:1] in "✓✗○")
+        return "".join(line[0] for line in said.getvalue().splitlines() if line and line[0] in "✓✗○")
 
     for cell in kept:
         if lessons.tagged(cell, "answer"):

@@ -1,8 +1,8 @@
 """What trains and differentiates: compiled kernels for tabular models and for RankFF's network, plain torch for any model,
 behind one interface.
 
-base : the interface. fused, convolution, edge_popup : numba kernels for tabular models, RankFF's network and supernets, with
-simd, which nothing else may use, and compiled. plain : torch. order : how rows are shuffled.
+base : the interface. fused, convolution, edge_popup : numba kernels for tabular models, RankFF's network, and supernets or their
+networks, with simd, which nothing else may use, and compiled. plain : torch. order : how rows are shuffled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fairfl_lite.engines.convolution import Convolution, fit, losses_of, serves
 from fairfl_lite.engines.order import Shuffle
 from fairfl_lite.engines.plain import Plain, mean_loss, row_losses
 from fairfl_lite.errors import choose
-from fairfl_lite.models import Dense, Model
+from fairfl_lite.models import Dense, LeNet, Model, Perceptron
 from fairfl_lite.supernets import Supernet
 
 
@@ -27,7 +27,7 @@ def get(name: str | Engine, model: Model, shuffle: Shuffle = "splitmix") -> Engi
             from fairfl_lite.engines.fused import Fused
 
             return Fused(model)
-        if isinstance(model, Supernet) and shuffle == "splitmix":
+        if isinstance(model, Supernet | LeNet | Perceptron) and shuffle == "splitmix":
             from fairfl_lite.engines.edge_popup import EdgePopup
 
             if EdgePopup.serves(model):

@@ -5,16 +5,17 @@ scores and their momentum: weights come from scores in registers, and the gradie
 meets the scores where they are moved. Behind a pooling only one position in four has a gradient, so the convolution's
 gradients are sums over those. The threshold of a layer is looked for near the last one and is exact: the scores close to
 it are collected while they are moved, and where the wanted one is not among them all scores are searched.
+
+The same loops train the weights of these networks, for methods without masks: a parameter is then the weight itself, every edge
+is kept, and `masked` is None, which is known when the kernel is compiled.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
@@ -25,6 +26,7 @@ from numba import njit
 from fairfl_lite.clients.local import Local
 from fairfl_lite.engines import simd
 from fairfl_lite.engines.base import Of, Work
+from fairfl_lite.engines.compiled import keep_compiled
 from fairfl_lite.engines.order import passes
 from fairfl_lite.engines.plain import Plain, row_losses
 from fairfl_lite.engines.simd import (
@@ -43,12 +45,10 @@ from fairfl_lite.engines.simd import (
     turned,
     where_larger,
 )
-from fairfl_lite.models import LeNet, Perceptron
-from fairfl_lite.store import cache_folder
+from fairfl_lite.models import LeNet, Model, Network, Perceptron
 from fairfl_lite.supernets import Supernet
 
-_made_of = b"".join(Path(file).read_bytes() for file in (__file__, simd.__file__))  # see fused
-numba.config.CACHE_DIR = str(cache_folder() / "numba" / hashlib.sha256(_made_of).hexdigest()[:16])  # type: ignore[attr-defined]
+keep_compiled(__file__, simd.__file__)
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 ROWS = 8  # rows of a minibatch that go through a dense layer together
@@ -114,24 +114,36 @@ def _threshold(p, place, keep, pads):
 
 
 @njit(inline="always")
-def _pushed(p, u, g, momentum, decay):
-    """The momentum after gradient g of the loss by a signed score."""
-    return fma(u, momentum, fma(p, decay, g))
+def _weight(p, tau, constant, masked):
+    """The weights of edges with these parameters, 0 where they are not kept."""
+    if masked is None:
+        return p
+    return signed_above(p, tau, constant)
+
+
+@njit(inline="always")
+def _moved(p, u, at, g, constant, momentum, decay, rate, masked):
+    """One step for the parameters from `at` on, g the gradient by their weights, and what they are then. A score that would pass
+    0 comes back from it; a weight goes on."""
+    old = load(p, at)
+    v = fma(load(u, at), momentum, fma(old, decay, mul(g, splat(constant))))
+    new = fma(v, -rate, old)
+    if masked is not None:
+        v, new = turned(v, new, old), turned(new, new, old)
+    store(u, at, v)
+    store(p, at, new)
+    return new
 
 
 @njit(fastmath=FAST)
-def _move(p, u, g, constant, momentum, decay, rate):
-    """One step for all scores of a small layer, g the gradient by its weights. A score that would pass 0 comes back from it."""
+def _move(p, u, g, constant, momentum, decay, rate, masked):
+    """One step for all parameters of a small layer."""
     for i in range(0, p.size, LANES):
-        old = load(p, i)
-        v = _pushed(old, load(u, i), mul(load(g, i), splat(constant)), momentum, decay)
-        new = fma(v, -rate, old)
-        store(u, i, turned(v, new, old))
-        store(p, i, turned(new, new, old))
+        _moved(p, u, i, load(g, i), constant, momentum, decay, rate, masked)
 
 
 @njit(fastmath=FAST)
-def _dense(p, tau, constant, x, inputs, outputs, rows, y, sums):
+def _dense(p, tau, constant, masked, x, inputs, outputs, rows, y, sums):
     """y [row, output] = x [row, input] times the kept weights; p [input / 16, output, 16], rows a multiple of ROWS."""
     blocks = inputs // LANES
     for first in range(0, rows, ROWS):
@@ -143,7 +155,7 @@ def _dense(p, tau, constant, x, inputs, outputs, rows, y, sums):
                 a0, a1, a2, a3 = load(sums, at), load(sums, at + 16), load(sums, at + 32), load(sums, at + 48)
                 a4, a5, a6, a7 = load(sums, at + 64), load(sums, at + 80), load(sums, at + 96), load(sums, at + 112)
                 for block in range(begin, end):
-                    w = signed_above(load(p, (block * outputs + o) * LANES), tau, constant)
+                    w = _weight(load(p, (block * outputs + o) * LANES), tau, constant, masked)
                     i = first * inputs + block * LANES
                     a0 = fma(load(x, i), w, a0)
                     a1 = fma(load(x, i + inputs), w, a1)
@@ -167,8 +179,8 @@ def _dense(p, tau, constant, x, inputs, outputs, rows, y, sums):
 
 
 @njit(fastmath=FAST)
-def _dense_back(p, u, tau, constant, x, dx, dy, inputs, outputs, rows, momentum, decay, rate, low, high, near, part):
-    """The gradient dx by x from dy [rows / 8, output, 8], and one step for all scores.
+def _dense_back(p, u, tau, constant, masked, x, dx, dy, inputs, outputs, rows, momentum, decay, rate, low, high, near, part):
+    """The gradient dx by x from dy [rows / 8, output, 8], and one step for all parameters.
 
     Gives how many scores are above `high` afterwards, and how many from `low` to `high` are in `near`: -1 if there was no room.
     """
@@ -183,8 +195,7 @@ def _dense_back(p, u, tau, constant, x, dx, dy, inputs, outputs, rows, momentum,
             d0 = d1 = d2 = d3 = d4 = d5 = d6 = d7 = splat(_ZERO)
             for o in range(outputs):
                 at = (block * outputs + o) * LANES
-                old = load(p, at)
-                w = signed_above(old, tau, constant)
+                w = _weight(load(p, at), tau, constant, masked)
                 g = load(part, o * LANES) if first else splat(_ZERO)
                 e = (first * outputs) + o * ROWS
                 s0, s1, s2, s3 = spread(dy, e), spread(dy, e + 1), spread(dy, e + 2), spread(dy, e + 3)
@@ -197,11 +208,9 @@ def _dense_back(p, u, tau, constant, x, dx, dy, inputs, outputs, rows, momentum,
                 h = fma(s6, x6, fma(s7, x7, h))
                 g = add(g, h)
                 if last:
-                    v = _pushed(old, load(u, at), mul(g, splat(constant)), momentum, decay)
-                    new = fma(v, -rate, old)
-                    store(u, at, turned(v, new, old))
-                    new = turned(new, new, old)
-                    store(p, at, new)
+                    new = _moved(p, u, at, g, constant, momentum, decay, rate, masked)
+                    if masked is None:
+                        continue
                     over = above(new, high)
                     more += ones(over)
                     inside = above(new, low) & ~over
@@ -407,9 +416,9 @@ def _conv_back(w, x, a, h, dh, which, rows, side, channels, wide, g1, g2, d, lis
 
 
 @njit
-def _effective(p, tau, constant, w):
+def _effective(p, tau, constant, masked, w):
     for i in range(0, p.size, LANES):
-        store(w, i, signed_above(load(p, i), tau, constant))
+        store(w, i, _weight(load(p, i), tau, constant, masked))
 
 
 @njit
@@ -432,13 +441,13 @@ def _thresholds(p, place, starts, keeps, pads, tau):
 
 
 @njit
-def _forward(p, tau, constants, starts, inputs, outputs, shape, x, count, rows, tops, h, y, sums, a, w1, w2, w3, which):
+def _forward(p, tau, constants, masked, starts, inputs, outputs, shape, x, count, rows, tops, h, y, sums, a, w1, w2, w3, which):
     """What each dense layer is given, h from tops[layer] on, and what the last one gives, y."""
     side, channels, wide = shape
     convs = 2 if side else 0
     if side:
-        _effective(p[starts[0] : starts[1]], tau[0], constants[0], w1)
-        _effective(p[starts[1] : starts[2]], tau[1], constants[1], w2)
+        _effective(p[starts[0] : starts[1]], tau[0], constants[0], masked, w1)
+        _effective(p[starts[1] : starts[2]], tau[1], constants[1], masked, w2)
         _regrouped(w2, channels, wide, w3)
         _first(w1, x, count, side, channels, a)
         _second(w3, x, a, count, side, channels, wide, h, which)
@@ -447,7 +456,7 @@ def _forward(p, tau, constants, starts, inputs, outputs, shape, x, count, rows, 
     h[count * inputs[convs] : rows * inputs[convs]] = _ZERO
     for layer in range(convs, tau.size):
         own = p[starts[layer] : starts[layer + 1]]
-        _dense(own, tau[layer], constants[layer], h[tops[layer] :], inputs[layer], outputs[layer], rows, y, sums)
+        _dense(own, tau[layer], constants[layer], masked, h[tops[layer] :], inputs[layer], outputs[layer], rows, y, sums)
         if layer + 1 < tau.size:
             for b in range(rows):
                 for o in range(outputs[layer]):
@@ -456,7 +465,7 @@ def _forward(p, tau, constants, starts, inputs, outputs, shape, x, count, rows, 
 
 @njit
 def _buffers(shape, most, starts, inputs, outputs):
-    """What one training, or one look, needs beside scores: rows in flight are at most `most`, a multiple of ROWS."""
+    """What one training, or one look, needs beside parameters: rows in flight are at most `most`, a multiple of ROWS."""
     side, channels, wide = shape
     convs = 2 if side else 0
     tops = np.zeros(inputs.size + 1, np.int64)
@@ -471,8 +480,10 @@ def _buffers(shape, most, starts, inputs, outputs):
 
 
 @njit(nogil=True, cache=True)
-def _fit(p, place, shape, starts, inputs, outputs, keeps, pads, constants, x, labels, orders, batch, rates, momentum, decay):
-    """Edge-popup in place on scores p from the rows x [row, ...] in the given orders [epoch, row], rates [step]."""
+def _fit(p, place, shape, starts, inputs, outputs, keeps, pads, constants, masked, x, labels, weight, orders, batch, rates,
+         momentum, decay):  # fmt: skip
+    """SGD in place on parameters p from the rows x [row, ...] in the given orders [epoch, row], rates [step]; the loss of a row
+    counts `weight` times."""
     side, channels, wide = shape
     convs, layers = (2 if side else 0), keeps.size
     n, width = labels.size, x.shape[1]
@@ -497,23 +508,25 @@ def _fit(p, place, shape, starts, inputs, outputs, keeps, pads, constants, x, la
             rows = -(-count // ROWS) * ROWS
             for b in range(count):
                 xs[b * width : (b + 1) * width] = x[orders[epoch, first + b]]
-            _forward(p, tau, constants, starts, inputs, outputs, shape, xs, count, rows, tops, h, y, sums, a, w1, w2, w3, which)
+            _forward(p, tau, constants, masked, starts, inputs, outputs, shape, xs, count, rows, tops, h, y, sums, a, w1, w2, w3,
+                     which)  # fmt: skip
             last, rate = outputs[layers - 1], np.float32(rates[step])
             dy[: rows * last] = _ZERO
             for b in range(count):
                 top = y[b, :last].max()
                 z = np.exp(y[b, :last] - top)
                 z /= z.sum() * count
-                z[labels[orders[epoch, first + b]]] -= _ONE / count
+                row = orders[epoch, first + b]
+                z[labels[row]] -= _ONE / count
                 for o in range(last):
-                    dy[(b // ROWS) * ROWS * last + o * ROWS + b % ROWS] = z[o]
+                    dy[(b // ROWS) * ROWS * last + o * ROWS + b % ROWS] = z[o] * weight[row]
             for layer in range(layers - 1, convs - 1, -1):
                 own, mark = slice(starts[layer], starts[layer + 1]), tau[layer]
                 low, high = mark - reach[layer], mark + reach[layer]
                 if own.stop - own.start < 4 * NEAR or mark < 0:  # a small layer is searched as a whole
                     low = high = np.float32(np.inf)
                 more, found = _dense_back(
-                    p[own], u[own], mark, constants[layer], h[tops[layer] :], dx[tops[layer] :], dy, inputs[layer],
+                    p[own], u[own], mark, constants[layer], masked, h[tops[layer] :], dx[tops[layer] :], dy, inputs[layer],
                     outputs[layer], rows, momentum, decay, rate, low, high, near, part,
                 )  # fmt: skip
                 if 0 <= keeps[layer] - more < found:
@@ -535,15 +548,15 @@ def _fit(p, place, shape, starts, inputs, outputs, keeps, pads, constants, x, la
             if side:
                 lists = (value, offset, counts, close, to, many)
                 _conv_back(w2, xs, a, h, dx, which, count, side, channels, wide, g1, g2, d, lists)
-                _move(p[starts[0] : starts[1]], u[starts[0] : starts[1]], g1, constants[0], momentum, decay, rate)
-                _move(p[starts[1] : starts[2]], u[starts[1] : starts[2]], g2, constants[1], momentum, decay, rate)
+                _move(p[starts[0] : starts[1]], u[starts[0] : starts[1]], g1, constants[0], momentum, decay, rate, masked)
+                _move(p[starts[1] : starts[2]], u[starts[1] : starts[2]], g2, constants[1], momentum, decay, rate, masked)
                 _thresholds(p, place, starts[:3], keeps, pads, tau[:2])
             step += 1
     return misses
 
 
 @njit(nogil=True, cache=True)
-def _look(p, place, shape, starts, inputs, outputs, keeps, pads, constants, x, out):
+def _look(p, place, shape, starts, inputs, outputs, keeps, pads, constants, masked, x, out):
     """Logits out [row, class] of the rows x."""
     most, width = 4 * ROWS, x.shape[1]
     tops, h, y, sums, a, w1, w2, w3, which = _buffers(shape, most, starts, inputs, outputs)
@@ -554,7 +567,8 @@ def _look(p, place, shape, starts, inputs, outputs, keeps, pads, constants, x, o
         rows = -(-count // ROWS) * ROWS
         for b in range(count):
             xs[b * width : (b + 1) * width] = x[first + b]
-        _forward(p, tau, constants, starts, inputs, outputs, shape, xs, count, rows, tops, h, y, sums, a, w1, w2, w3, which)
+        _forward(p, tau, constants, masked, starts, inputs, outputs, shape, xs, count, rows, tops, h, y, sums, a, w1, w2, w3,
+                 which)  # fmt: skip
         out[first : first + count] = y[:count, : out.shape[1]]
 
 
@@ -572,7 +586,8 @@ def _give(p, place, params):
 
 
 class Layout(NamedTuple):
-    """How the kernel holds the edges: place[i] is the edge at i, -1 where vectors are filled up with zeros."""
+    """How the kernel holds the edges: place[i] is the edge at i, -1 where vectors are filled up with zeros. masked : None where
+    parameters are weights."""
 
     place: np.ndarray
     shape: tuple[int, int, int]
@@ -582,9 +597,13 @@ class Layout(NamedTuple):
     keeps: np.ndarray
     pads: np.ndarray
     constants: np.ndarray
+    masked: bool | None
 
     @classmethod
-    def of(cls, model: Supernet) -> Layout:
+    def of(cls, model: Supernet | Network) -> Layout:
+        if not isinstance(model, Supernet):
+            whole = cls.of(Supernet(model, 1))
+            return whole._replace(constants=np.ones_like(whole.constants), masked=None)
         network = model.network
         places, inputs, outputs = [], [], []
         held: np.ndarray
@@ -621,21 +640,24 @@ class Layout(NamedTuple):
             keeps=np.array([model.keep(layer.stop - layer.start) for layer in model.layers]),
             pads=np.array([int((place < 0).sum()) for place in places]),
             constants=np.array(model.constants, np.float32),
+            masked=True,
         )
 
 
 @dataclass(frozen=True)
 class EdgePopup:
-    """The engine of supernets. Clients are trained side by side, one to a thread; what they learn does not depend on it.
+    """The engine of supernets, and of their networks as such. Clients are trained side by side, one to a thread; what they learn
+    does not depend on it.
 
     It serves LeNet and fully connected networks in single precision under SGD; for what it does not, it asks `Plain`.
     """
 
-    model: Supernet
+    model: Supernet | Network
 
     @staticmethod
-    def serves(model: Supernet) -> bool:
-        return isinstance(model.network, LeNet | Perceptron) and not model.network.double
+    def serves(model: Model) -> bool:
+        network = model.network if isinstance(model, Supernet) else model
+        return isinstance(network, LeNet | Perceptron) and not network.double
 
     @cached_property
     def layout(self) -> Layout:
@@ -647,7 +669,7 @@ class EdgePopup:
 
     def train(self, work: Work, theta: np.ndarray, local: Local, lr: np.ndarray, key: np.ndarray,
               toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
-        if local.optimizer != "sgd" or local.prox or work.weight.size or toward is not None or theta.dtype != np.float32:
+        if local.optimizer != "sgd" or local.prox or toward is not None or theta.dtype != np.float32:
             return self.plain.train(work, theta, local, lr, key, toward)
 
         def one(i: int) -> None:
@@ -659,7 +681,9 @@ class EdgePopup:
             rates = lr[i] * np.array([local.slowed(step, steps) for step in range(steps)])
             orders = np.array([order.copy() for order in passes(len(y), local.epochs, local.batch, key[i])])
             p = self._held(theta[i])
-            _fit(p, *self.layout, x, y, orders, batch, rates, np.float32(local.momentum), np.float32(local.decay))
+            weight = work.weight[work.start[i] : work.stop[i]] if work.weight.size else np.ones(len(y))
+            _fit(p, *self.layout, x, y, weight.astype(np.float32), orders, batch, rates, np.float32(local.momentum),
+                 np.float32(local.decay))  # fmt: skip
             _give(p, self.layout.place, theta[i])
 
         self._each(one, range(len(theta)))

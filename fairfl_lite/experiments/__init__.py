@@ -12,17 +12,20 @@ from functools import partial
 from fairfl_lite.errors import choose
 from fairfl_lite.experiments.base import Experiment
 from fairfl_lite.experiments.e2fl import statements as e2fl_theory
+from fairfl_lite.experiments.e2fl import tables as e2fl
 from fairfl_lite.experiments.effl import facts as effl_facts
 from fairfl_lite.experiments.effl import tables as effl
 from fairfl_lite.experiments.fair_fate import facts as fair_fate_facts
 from fairfl_lite.experiments.fair_fate import tables as fair_fate
 from fairfl_lite.experiments.fairfed import facts as fairfed_facts
 from fairfl_lite.experiments.fairfed import tables as fairfed
+from fairfl_lite.experiments.rankff import failed as rankff_failed
 from fairfl_lite.experiments.rankff import statements as rankff_theory
 from fairfl_lite.experiments.rankff import tables as rankff
 from fairfl_lite.experiments.replays import Replay, Report
 
-_ROOMS = (fairfed, fairfed_facts, fair_fate, fair_fate_facts, rankff, rankff_theory, effl, effl_facts, e2fl_theory)
+_ROOMS = (fairfed, fairfed_facts, fair_fate, fair_fate_facts, rankff, rankff_failed, rankff_theory, effl, effl_facts, e2fl,
+          e2fl_theory)  # fmt: skip
 EXPERIMENTS: dict[str, Experiment] = {experiment.name: experiment for room in _ROOMS for experiment in room.EXPERIMENTS}
 
 

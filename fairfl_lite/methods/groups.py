@@ -9,7 +9,7 @@ dH/dalpha_q.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -73,9 +73,10 @@ class RankClustering(Groups):
     |difference of reputations|, a centre the vote of its members; an empty cluster keeps its centre.
 
     layer : the one whose rankings are compared, counted as in a list; None for all of them. edges : how many edges of a layer,
-    drawn at random where it has more; a ranking of some edges is the full one with the others struck out. starts : how many times
-    it is begun, by k-means++; the smallest total distance wins. iterations : at most. plus : False begins at random clients
-    instead, as the paper does.
+    drawn at random where it has more; a ranking of some edges is the full one with the others struck out, and m of n edges stand
+    for a distance (n / m)^2 times as large: there are n / m times as many edges, each that many times as far away.
+    starts : how many times it is begun, by k-means++; the smallest total distance wins. iterations : at most. plus : False begins
+    at random clients instead, as the paper does.
     """
 
     count: int
@@ -94,8 +95,7 @@ class RankClustering(Groups):
 
     def rankings(self, fed: Federation, params: np.ndarray, at_once: int = 25) -> list[list[np.ndarray]]:
         """What everybody sends: reputations int32 [client, edge] for each run and layer that is compared."""
-        model, everybody = supernet(fed), fed.everybody()
-        layers = model.layers if self.layer is None else [model.layers[self.layer]]
+        model, everybody, layers = supernet(fed), fed.everybody(), self._layers(fed)
         drawn = [[np.sort(rng.permutation(part.stop - part.start)[: self.edges]) + part.start for part in layers]
                  for rng in fed.rng("clustered edges")]  # fmt: skip
         found = [[np.zeros((fed.clients, len(edges)), np.int32) for edges in run] for run in drawn]
@@ -115,20 +115,33 @@ class RankClustering(Groups):
         for r, own in enumerate(rankings):
             has = np.flatnonzero(fed.sizes()[r])
             rng = streams.stream(fed.seeds[r], "clusters")
-            of[r, has] = self.kmeans([layer[has] for layer in own], rng)
+            scales = [
+                (part.stop - part.start) ** 2 / layer.shape[1] ** 2 for part, layer in zip(self._layers(fed), own, strict=True)
+            ]
+            of[r, has] = self.kmeans([layer[has] for layer in own], rng, scales)
         return of
 
-    def kmeans(self, rankings: list[np.ndarray], rng: np.random.Generator) -> np.ndarray:
-        """The cluster of each of the n clients with rankings [n, edge] of each layer."""
+    def _layers(self, fed: Federation) -> list[slice]:
+        layers = supernet(fed).layers
+        return layers if self.layer is None else [layers[self.layer]]
+
+    def kmeans(self, rankings: list[np.ndarray], rng: np.random.Generator, scales: Sequence[float] = ()) -> np.ndarray:
+        """The cluster of each of the n clients with rankings [n, edge] of each layer; scales : what a layer's distance is
+        multiplied by (1 if none are given)."""
         n = len(rankings[0])
+        scales = scales or [1.0] * len(rankings)
+
+        def far_from(centres: list[np.ndarray]) -> np.ndarray:
+            return np.sum([scale * _far(*both) for scale, *both in zip(scales, rankings, centres, strict=True)], axis=0)
+
         if n < self.count:
             raise FairFLError(f"{n} clients cannot be dealt to {self.count} clusters: ask for fewer.")
         best, least = np.zeros(n, np.int64), np.inf
         for _ in range(self.starts):
-            first = self._seeds(rankings, rng)
+            first = self._seeds(n, lambda k: far_from([layer[[k]] for layer in rankings])[:, 0], rng)
             centres, of = [layer[first] for layer in rankings], np.full(n, -1)
             for _ in range(self.iterations):
-                far = sum(_far(layer, centre) for layer, centre in zip(rankings, centres, strict=True))
+                far = far_from(centres)
                 now = far.argmin(1)
                 if (now == of).all():
                     break
@@ -141,15 +154,14 @@ class RankClustering(Groups):
                 best, least = of, whole
         return best
 
-    def _seeds(self, rankings: list[np.ndarray], rng: np.random.Generator) -> np.ndarray:
-        """The clients that are the first centres."""
-        n = len(rankings[0])
+    def _seeds(self, n: int, far: Callable[[int], np.ndarray], rng: np.random.Generator) -> np.ndarray:
+        """The clients that are the first centres; far(k) are the distances of all to client k."""
         if not self.plus:
             return rng.choice(n, self.count, replace=False)
         chosen = [int(rng.integers(n))]
         near = np.full(n, np.inf)
         while len(chosen) < self.count:
-            near = np.minimum(near, sum(_far(layer, layer[chosen[-1:]])[:, 0] for layer in rankings))
+            near = np.minimum(near, far(chosen[-1]))
             share = near**2
             whole = share.sum()
             chosen.append(int(rng.choice(n, p=share / whole) if whole else rng.integers(n)))

@@ -93,8 +93,10 @@ def build(project: Project) -> Path:
     _refuse_repeated_labels(jobs)
     if (project.root / "book" / "ledger.md").is_file():
         from fairfl_lite.ledger import page as ledger_page
+        from fairfl_lite.press import crate
 
         ledger_page.write(project.root)  # after the chapters, whose tables its rows lead to
+        crate.write(project.root)
     site.build(project)
     return site.index(project)
 

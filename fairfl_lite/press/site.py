@@ -24,7 +24,7 @@ from fairfl_lite import store
 from fairfl_lite.errors import BuildError
 from fairfl_lite.press.runner import Project
 
-LEDGER = ("ledger.csv", "ledger.json")
+LEDGER = ("ledger.csv", "ledger.json", "crate.zip")
 """Made with the ledger's page, and read by nothing but a reader who downloads them."""
 
 

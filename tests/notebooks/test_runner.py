@@ -188,7 +188,10 @@ def test_killed_in_the_middle_the_next_run_goes_on_and_ends_with_the_same_bytes(
 
 def test_ctrl_c_ends_what_runs_and_begins_nothing_else(make_project):
     project = make_project({name: counted(name, 60) for name in "abcd"})
-    command = [sys.executable, "-c", RUN.replace("runner.run(jobs)", "runner.run(jobs, workers=2)"), str(project.root)]
+    # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    run = RUN.replace("runner.run(jobs)", "runner.run(jobs, workers=2)")
+    command = [sys.executable, "-c", heard + run, str(project.root)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         log = project.root / "log.txt"
         while not log.is_file() or len(executions(project)) < 2:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +12,20 @@ import pandas as pd
 from fairfl_lite import store
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.experiments.e2fl.federations import accuracies, levels, true_groups
-from fairfl_lite.federation import Federation, Method
+from fairfl_lite.federation import Federation, Method, State
 from fairfl_lite.federation.kept import Book, digest
 
+Also = Callable[[Federation, State], Mapping[str, np.ndarray]]
+"""More to be measured of a method's state: names and values [run]."""
 
-def curve(fed: Federation, method: Method, rounds: Sequence[int], keep: Path | str, on: str = "test", every: int = 10
-          ) -> pd.DataFrame:  # fmt: skip
+
+def curve(fed: Federation, method: Method, rounds: Sequence[int], keep: Path | str, on: str = "test", every: int = 10,
+          also: Also | None = None) -> pd.DataFrame:  # fmt: skip
     """The columns of Table 1 after each of `rounds`, ascending: tidy, with method, seed, round, metric, value.
 
     What was found is kept in the folder, beside the state of the run, which is written every `every` rounds. E2FL is looked at
     twice, as "<name>" by its group models and as "<name> (gm)" by the global one. A method that infers groups has every client
-    choose its group first.
+    choose its group first. What `also` finds is beside the columns.
     """
     rounds = [int(t) for t in rounds]
     if not rounds or rounds != sorted(set(rounds)) or rounds[0] < 1:
@@ -29,24 +33,24 @@ def curve(fed: Federation, method: Method, rounds: Sequence[int], keep: Path | s
     book, frames = Book(fed, method, (), (), Path(keep)), []
     assert book.path is not None
     for t in rounds:
-        path = book.path.with_name(f"{book.path.stem}-{digest(on)[:8]}-{t}.csv")
-        if not path.exists():
-            store.write(path, _look(fed, method, t, Path(keep), on, every).to_csv(index=False, float_format="%.17g"))
-        frames.append(pd.read_csv(path))
+        path = book.path.with_name(f"{book.path.stem}-{digest(on, also)[:8]}-{t}.csv")
+        text = store.kept_text(path)
+        if not text:
+            text = _look(fed, method, t, Path(keep), on, every, also).to_csv(index=False, float_format="%.17g")
+            store.keep_text(path, text)
+        frames.append(pd.read_csv(io.StringIO(text)))
     return pd.concat(frames, ignore_index=True)
 
 
-def _look(fed: Federation, method: Method, t: int, keep: Path, on: str, every: int) -> pd.DataFrame:
+def _look(fed: Federation, method: Method, t: int, keep: Path, on: str, every: int, also: Also | None) -> pd.DataFrame:
     state = fed.run(method, t, record=(), keep=keep, every=every).state
     if hasattr(method, "settled"):
         state = method.settled(fed, state)
     answers = {method.name: method.answer(state)}
     if "groups" in state.memory:
         answers[f"{method.name} (gm)"] = state.params
-    group, parts = true_groups(fed), []
-    for name, answer in answers.items():
-        for metric, values in levels(accuracies(fed, answer, on), group).items():
-            parts.append(
-                pd.DataFrame({"method": name, "seed": np.array(fed.seeds), "round": t, "metric": metric, "value": values})
-            )
-    return pd.concat(parts, ignore_index=True)
+    found = {name: levels(accuracies(fed, answer, on), true_groups(fed)) for name, answer in answers.items()}
+    if also:
+        found[method.name] |= also(fed, state)
+    return pd.concat([pd.DataFrame({"method": name, "seed": np.array(fed.seeds), "round": t, "metric": metric, "value": values})
+                      for name, own in found.items() for metric, values in own.items()], ignore_index=True)  # fmt: skip

@@ -1,0 +1,58 @@
+"""Why single runs of RankFF's Table 2 fail: what becomes of a run step by step, at the rate that was chosen and at half of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairfl_lite.experiments.base import Experiment
+from fairfl_lite.experiments.rankff.tables import SETTINGS, federation, learner
+from fairfl_lite.federation import Federation, Method
+from fairfl_lite.models import Network
+
+LAYERS = ("first", "second", "dense")
+"""The hidden layers of the network: two convolutions, whose units are channels, and a dense one."""
+
+
+def course(instance: str, method: str, seed: int, lr: float, every: int = 5) -> pd.DataFrame:
+    """A run on MNIST, after every round of local training or every so many steps of RankFF: the mean loss on the agents' probe
+    images of the model as it is ("loss") and of the method's answer ("kept"), and the share of each hidden layer that stands
+    still, by `still`."""
+    fed, doing, rounds = _run(instance, method, seed, lr)
+    state, rows = doing.start(fed), []
+    for t in range(1, rounds + 1):
+        state = doing.round(fed, state, t)
+        if method != "rankff" or t % every == 0:
+            models = {"loss": state.params, "kept": np.asarray(doing.answer(state))}
+            facts = {name: fed.losses(model, "probe").mean() for name, model in models.items()} | still(fed, state.params)
+            rows += [{"round": t, "metric": name, "value": float(value)} for name, value in facts.items()]
+    return pd.DataFrame(rows).assign(instance=instance, method=method, seed=seed, lr=lr)
+
+
+def still(fed: Federation, params: np.ndarray) -> dict[str, float]:
+    """Share of the units of each hidden layer that no probe image moves: the gradient of their bias is 0 for every agent.
+
+    So it is for a ReLU that gives 0 on all images, and for one that nothing but such units listens to.
+    """
+    assert isinstance(fed.model, Network)
+    slope, shapes = fed.gradient(params, on="probe")[1], fed.model.shapes
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    biases = [slope[0, :, end - shape[0] : end] for shape, end in zip(shapes, ends, strict=True) if len(shape) == 1]
+    return {f"still {name}": float((bias == 0).all(0).mean()) for name, bias in zip(LAYERS, biases[:-1], strict=True)}
+
+
+def _run(instance: str, method: str, seed: int, lr: float) -> tuple[Federation, Method, int]:
+    """Agents, method and number of rounds of a run of Table 2 on MNIST at another learning rate."""
+    change: dict[str, Any] = {"rankff_lr" if method == "rankff" else "lr": lr}
+    doing, rounds = learner(method, replace(SETTINGS["mnist"], **change))
+    return federation("mnist", instance, [seed], **change), doing, rounds
+
+
+_FAILED = [{"instance": instance, "method": method, "seed": seed, "lr": lr}
+           for instance, method, seed in (("mid", "fedavg", 5), ("high", "rankff", 6)) for lr in (0.4, 0.2)]  # fmt: skip
+
+EXPERIMENTS = (Experiment("rankff/course", course, _FAILED, ("mnist",), seeds=2, workers=2),)

@@ -1,0 +1,188 @@
+"""E2FL's experiments at a small scale on the same way: columns as the card has them, runs that go on, numbers by hand."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_e2fl import pictures
+
+from fairfl_lite import experiments, results
+from fairfl_lite.experiments.e2fl import federations, tables
+from fairfl_lite.federation import Federation, State
+from fairfl_lite.methods import LocalTraining, RankClustering
+from fairfl_lite.models import Perceptron
+
+QUICK = tables.Extent(
+    network=Perceptron((784, 16, 10)), counts=(2, 3, 1), test=30, participants=3, rounds=(1, 2, 4), alone=2, asked=4, edges=50,
+    styles=(2, 1, 1, 1, 1), styled=2, adult=(101, 16, 2), adult_rounds=2, adult_epochs=1,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def small_world(tmp_path, monkeypatch):
+    """Random pictures in the place of MNIST, and a folder of its own for what is kept."""
+    monkeypatch.setattr(tables, "kept", lambda: tmp_path / "kept")
+    monkeypatch.setattr(federations, "mnist", lambda: pictures(400, 300))
+
+
+def quick(name):
+    """All cells of one seed of an experiment, at the small scale."""
+    experiment = experiments.get(name)
+    cells = [cell for cell in experiment.cells if cell.get("seed", 0) == 0]
+    scale = {} if name == "e2fl/table3" else {"at": QUICK}
+    return experiment.finish(pd.concat([experiment.measure(**cell, **scale) for cell in cells], ignore_index=True))
+
+
+COLUMNS = {
+    "table1": {"approach": {"local", "fedavg", "ifca", "ifca-known", "q-ffl", "e2fl", "e2fl-gm", "frl"},
+               "level": {"group", "user"}, "metric": {"avg", "worst", "best", "variance"}, "rounds": {1, 2, 4}, "seed": {0}},
+    "inference": {"inference": {"loss", "oneshot", "binary", "binary-printed"}, "round": {1, 2, 4}, "seed": {0}},
+    "table4": {"setting": {"iid", "non-iid"}, "method": {"fedavg", "fairfed", "e2fl", "fedavg-printed"},
+               "metric": {"acc", "eod", "di", "finite"}, "seed": {0}},
+    "table5": {"layer": {"conv1", "conv2", "all"}, "seed": {0}},
+    "styles": {"approach": {"local", "fedavg", "q-ffl", "e2fl-oneshot", "e2fl-clusters", "e2fl-loss"},
+               "metric": {"avg", "worst", "best", "variance"}, "seed": {0}},
+}  # fmt: skip
+"""The head of the card, for two layers where there are four."""
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_an_experiment_gives_what_the_card_asks_for(name):
+    frame = quick(f"e2fl/{name}")
+    assert list(frame.columns) == [*COLUMNS[name], "value"]
+    assert {column: set(frame[column]) for column in COLUMNS[name]} == COLUMNS[name]
+    assert not frame.duplicated(list(COLUMNS[name])).any() and np.isfinite(frame.value).all()
+    if name == "table4":
+        assert len(frame) == 2 * 3 * 3 + 1
+        assert frame[frame.metric == "acc"].value.between(50, 100).all() and frame[frame.metric == "eod"].value.abs().max() <= 1
+    else:
+        assert len(frame) == np.prod([len(values) for values in COLUMNS[name].values()])
+        shares = frame[frame.metric != "variance"] if "metric" in frame else frame
+        assert shares.value.between(0, 100).all()
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("approach", ["e2fl", "fedavg", "local"])
+def test_a_stopped_cell_goes_on_and_ends_with_the_same_bytes(approach, tmp_path, monkeypatch):
+    """Stopped in the third of four rounds, or in the training of the third client, with all before it kept."""
+    first, folder, calls, train = tables.kept(), tmp_path / "other", [], Federation.train
+    stop = 3 if approach != "local" else 2 * QUICK.rounds[-1] + 1
+
+    def counted(self, *args, **options):
+        calls.append(1)
+        if len(calls) == stop:
+            raise Stopped
+        return train(self, *args, **options)
+
+    whole = tables.table1(approach, 0, QUICK).to_csv()
+    monkeypatch.setattr(tables, "kept", lambda: folder)
+    monkeypatch.setattr(Federation, "train", counted)
+    with pytest.raises(Stopped):
+        tables.table1(approach, 0, QUICK)
+    assert tables.table1(approach, 0, QUICK).to_csv() == whole
+    clients = sum(min(n, QUICK.alone) for n in QUICK.counts)
+    assert len(calls) - stop == (2 if approach != "local" else (clients - 2) * QUICK.rounds[-1])
+    before = len(calls)
+    assert tables.table1(approach, 0, QUICK).to_csv() == whole and len(calls) == before
+    assert sorted(p.name for p in folder.iterdir()) == sorted(p.name for p in first.iterdir())
+
+
+def test_figure_4_is_of_the_run_of_table_1(monkeypatch):
+    tables.table1("e2fl", 0, QUICK)
+    monkeypatch.setattr(Federation, "run", None)
+    assert set(tables.inference(0, QUICK).inference) == set(tables.WAYS)
+
+
+def test_shares_of_groups_that_are_found(monkeypatch):
+    fed = tables.rotated("e2fl", 0, QUICK)
+    truth, seen = federations.true_groups(fed)[0], []
+
+    class First:
+        """Takes everybody for one of the first group."""
+
+        def __init__(self, count):
+            self.count = count
+
+        def infer(self, fed, models, who):
+            seen.append((self.count, who))
+            return np.zeros(who.shape, int)
+
+    monkeypatch.setattr(tables, "WAYS", {"first": First})
+    found = tables.inferred(fed, State(fed.start(), {"groups": np.zeros((1, 3, 1))}), asked=4)
+    ((count, who),) = seen
+    assert count == 3 and who.shape == (1, 4) and len(set(who[0])) == 4
+    assert found["first"].tolist() == [(truth[who[0]] == 0).mean()]
+
+
+def test_a_client_alone_stands_for_a_part_of_its_group(monkeypatch):
+    """Groups of 2, 3 and 1 clients, of which two train: client 4 counts as client 2 does."""
+    monkeypatch.setattr(tables, "_by_itself", lambda fed, client, rounds: {str(t): (10 * client + t) / 100 for t in rounds})
+    fed = tables.rotated("local", 0, QUICK)
+    found = tables.alone(fed, 2, (1, 2)).set_index(["round", "metric"]).value
+    for t in (1, 2):
+        own = np.array([0, 10, 20, 30, 20, 50]) + t
+        assert found[t, "user_avg"] == pytest.approx(own.mean()) and found[t, "user_var"] == pytest.approx(own.var())
+        assert found[t, "group_avg"] == pytest.approx(np.mean([5, 70 / 3, 50]) + t)
+
+
+def test_a_client_by_itself_is_local_training():
+    fed = tables.rotated("local", 0, QUICK)
+    models = fed.run(LocalTraining(), 2, record=()).answer
+    found = tables._by_itself(fed, 4, (1, 2))
+    assert found["2"] == federations.accuracies_alone(fed, models[:, [4]], np.array([[4]]))[0, 0] and set(found) == {"1", "2"}
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12))
+def test_clusters_have_the_best_names(pairs):
+    found, truth = np.array(pairs).T
+    tried = max((np.array(names)[found] == truth).mean() for names in itertools.permutations(range(4)))
+    assert tables.matched(found, truth) == pytest.approx(tried)
+
+
+def test_a_layer_counts_as_its_scale_says():
+    """Two layers that say different things: the one with the larger scale is believed."""
+    rng = np.random.default_rng(0)
+    base = np.array([rng.permutation(100) for _ in range(4)])
+    parity, half = np.arange(12) % 2, np.arange(12) // 6
+    both = [base[parity].astype(np.int32), base[2 + half].astype(np.int32)]
+    for scales, truth in (([1.0, 0.01], parity), ([0.01, 1.0], half)):
+        assert tables.matched(RankClustering(2).kmeans(both, rng, scales), truth) == 1
+
+
+def test_some_edges_of_a_layer_stand_for_all(monkeypatch):
+    fed, seen = tables.rotated("e2fl", 0, QUICK), []
+    monkeypatch.setattr(RankClustering, "kmeans", lambda self, rankings, rng, scales: seen.append(scales) or np.zeros(6, int))
+    way = RankClustering(2, layer=None, edges=QUICK.edges)
+    sent = way.rankings(fed, fed.start())
+    way.cluster(fed, sent)
+    replace(way, layer=1).cluster(fed, [sent[0][1:]])
+    np.testing.assert_allclose([*seen[0], *seen[1]], [(784 * 16 / 50) ** 2, 3.2**2, 3.2**2])
+    assert [len(scales) for scales in seen] == [2, 1]
+    rng = np.random.default_rng(1)
+    whole = np.array([rng.permutation(4000), rng.permutation(4000)])
+    some = np.argsort(np.argsort(whole[:, rng.permutation(4000)[:1000]], axis=1), axis=1)
+    near, far = (np.abs(np.diff(x, axis=0)).sum() for x in (some, whole))
+    assert near * (4000 / 1000) ** 2 == pytest.approx(far, rel=0.05)
+
+
+def test_table_3_agrees_with_the_publishers_own_share():
+    """adult.names says that of 30,162 and 15,060 complete rows in the two files 24.78 % have a high income."""
+    found, high = results.load("e2fl/table3").set_index("name").value, 0.0
+    for part, rows in (("train", 30_162), ("test", 15_060)):
+        high += rows / 45_222 * sum(found[f"{part}.{sex}"] * found[f"{part}.{sex}.positive"] for sex in ("male", "female"))
+    assert round(100 * high, 2) == 24.78 and found["rows"] == 48_842
+    for part in ("train", "test"):
+        assert found[f"{part}.male"] + found[f"{part}.female"] == pytest.approx(1)
+        pd.testing.assert_frame_equal(
+            tables.table3(part).sort_values("name").reset_index(drop=True),
+            found[found.index.str.startswith(part)].sort_index().reset_index(),
+        )
