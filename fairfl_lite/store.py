@@ -8,7 +8,6 @@ import json
 import os
 import stat
 import tempfile
-import time
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -85,17 +84,21 @@ def placed(target: Path) -> Iterator[BinaryIO]:
 
     StorageError when the disk is full or refuses. The first write into a folder removes what a killed process left there.
     """
-    temporary = None
+    temporary = ""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(target.parent)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=PART)
-        with os.fdopen(handle, "wb") as out:
-            with contextlib.suppress(OSError):
-                _lock(out)
+        out = None
+        while out is None:
+            handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=PART)
+            out = _ours(os.fdopen(handle, "wb"))
+        with out:
             yield out
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(target)
+            out.flush()
+            Path(temporary).chmod(0o644)
+            if os.name == "nt":  # where an open file cannot be moved, and nothing is swept
+                out.close()
+            Path(temporary).replace(target)
     except BaseException as error:
         if temporary:
             with contextlib.suppress(OSError):
@@ -111,17 +114,29 @@ _SWEPT: set[Path] = set()
 def _sweep(folder: Path) -> None:
     """Remove the files that killed processes were writing into a folder, once in the life of this one.
 
-    Whoever writes holds a lock, which ends with the process. A file of the last minute may not have its lock yet.
+    Whoever writes holds a lock until the file has its name, or its process ends. No clock is asked.
     """
     if folder in _SWEPT:
         return
     _SWEPT.add(folder)
     for left in folder.glob(f".*{PART}"):
-        with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > 60:
-                with left.open("rb") as there:
-                    _lock(there)
-                    left.unlink()
+        with contextlib.suppress(OSError), left.open("rb") as there:
+            _lock(there)
+            left.unlink()
+
+
+def _ours(out: BinaryIO) -> BinaryIO | None:
+    """A new file, locked; None when another process swept it away before it had its lock."""
+    try:
+        _lock(out)
+        there = os.fstat(out.fileno()).st_nlink > 0
+    except BlockingIOError:
+        there = False
+    except OSError:  # no locks here, so nobody sweeps
+        there = True
+    if not there:
+        out.close()
+    return out if there else None
 
 
 def _lock(file: BinaryIO) -> None:

@@ -170,34 +170,48 @@ def test_no_place_for_compiled_code_is_one_sentence(monkeypatch: pytest.MonkeyPa
     assert "set FAIRFL_CACHE to a folder that can be written" in capsys.readouterr().err
 
 
-def old(path: Path) -> None:
-    os.utime(path, (time.time() - 3600,) * 2)
+HALF = (
+    "import os, sys, pathlib; from fairfl_lite import store\n"
+    "with store.placed(pathlib.Path(sys.argv[1])) as out: out.write(b'half'); out.flush(); os.kill(os.getpid(), 9)"
+)
 
 
-def test_what_a_killed_write_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    script = (
-        "import os, sys, pathlib; from fairfl_lite import store\n"
-        "with store.placed(pathlib.Path(sys.argv[1])) as out: out.write(b'half'); out.flush(); os.kill(os.getpid(), 9)"
-    )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path / "x")], check=False)
+@pytest.mark.parametrize("hours", [-1, 0, 24])
+def test_what_a_killed_write_left_is_removed_by_the_next(tmp_path: Path, hours: float) -> None:
+    """At once, and also when the clock was set back since."""
+    subprocess.run([sys.executable, "-c", HALF, str(tmp_path / "x")], check=False)
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".x.")
+    os.utime(left, (time.time() + 3600 * hours,) * 2)
     store.write(tmp_path / "y", "1")
-    assert left.exists(), "it may belong to a process that has just begun"
-    old(left)
-    store._SWEPT.clear()
-    store.write(tmp_path / "z", "2")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["y", "z"]
+    assert [path.name for path in tmp_path.iterdir()] == ["y"]
 
 
 def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
     with store.placed(tmp_path / "x") as out:
-        (at_work,) = tmp_path.iterdir()
-        old(at_work)
         store._SWEPT.clear()
         store.write(tmp_path / "y", "1")
         out.write(b"whole")
     assert (tmp_path / "x").read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize("step", ["os.fdopen", "pathlib.Path.chmod"])
+def test_a_sweep_between_any_two_steps_of_a_write_takes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Before the new file has its lock it may be swept, and is made again; from then on it may not."""
+    usual, swept = {"os.fdopen": os.fdopen, "pathlib.Path.chmod": Path.chmod}[step], []
+
+    def do(*given: object, **more: object) -> object:
+        if not swept:
+            swept.append(True)
+            store._SWEPT.clear()
+            store._sweep(tmp_path)
+        return usual(*given, **more)
+
+    monkeypatch.setattr(step, do)
+    store.write(tmp_path / "x", "whole")
+    assert swept and [path.name for path in tmp_path.iterdir()] == ["x"] and (tmp_path / "x").read_text() == "whole"
 
 
 def test_others_can_read_what_is_written(tmp_path: Path) -> None:
