@@ -1,9 +1,15 @@
 """Experiments: selection, checkpoints, and a replay of stored results from scratch."""
 
+import os
 import secrets
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 from small import ROOT, TO_MEASURE
 
@@ -51,6 +57,46 @@ def test_a_cell_without_checkpoints_is_the_same_cell(tmp_path):
     experiment = experiments.get("fairfed/figure4")
     kept, plain = experiment.frame(seeds=1, keep=tmp_path), experiment.frame(seeds=1)
     pd.testing.assert_frame_equal(kept, plain, check_exact=True, check_dtype=False)
+
+
+SHARED = """
+import sys, time
+from pathlib import Path
+from fairfl_lite.experiments.base import each
+
+def work(k):
+    (Path(sys.argv[1]) / str(k)).touch()
+    time.sleep(300)
+
+if __name__ == "__main__":
+    try:
+        with each(work, [0, 1, 2], 2) as done:
+            list(done)
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGINT"])
+def test_the_processes_of_a_run_end_with_it_at_once_and_say_nothing(tmp_path, how):
+    """SIGKILL goes to the command alone; Ctrl-C to all of them, as a terminal sends it."""
+    (tmp_path / "shared.py").write_text(SHARED)
+    command = [sys.executable, str(tmp_path / "shared.py"), str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        while not all((tmp_path / name).exists() for name in "01"):
+            time.sleep(0.05)
+            assert process.poll() is None
+        started = psutil.Process(process.pid).children(recursive=True)
+        if how == "SIGINT":
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            os.kill(process.pid, signal.SIGKILL)
+        _, alive = psutil.wait_procs(started, timeout=60)
+        for left in alive:
+            left.kill()
+        assert not alive
+        assert process.wait(60) == (130 if how == "SIGINT" else -signal.SIGKILL)
+        assert "Traceback" not in process.stderr.read() and not (tmp_path / "2").exists()
 
 
 def test_misspelt_names_and_settings_are_refused():

@@ -7,6 +7,9 @@ import io
 import itertools
 import json
 import multiprocessing
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -143,18 +146,44 @@ def each(work: Callable[[Any], Any], tasks: Sequence[Any], workers: int) -> Iter
     if workers <= 1 or len(tasks) <= 1:
         yield map(work, tasks)
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(tasks)), context, _one_thread) as pool:
+    context, others = multiprocessing.get_context("spawn"), set(multiprocessing.active_children())
+    with ProcessPoolExecutor(min(workers, len(tasks)), context, _worker) as pool:
         try:
-            yield pool.map(work, tasks)
+            with _untold_of_ctrl_c():
+                done = pool.map(work, tasks)
+            yield done
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in set(multiprocessing.active_children()) - others:
+                process.kill()  # what it was at is measured again; to wait for it may take an hour
             raise
 
 
-def _one_thread() -> None:
+@contextmanager
+def _untold_of_ctrl_c() -> Iterator[None]:
+    """Processes started within never hear of Ctrl-C: it is for the one that starts them, which then ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _worker() -> None:
+    """A process of the pool: it has one thread, and ends when the one that started it does, however that ends."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     import numba
     import torch
 
     numba.set_num_threads(1)
     torch.set_num_threads(1)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
