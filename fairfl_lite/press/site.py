@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,7 @@ def _build(project: Project) -> None:
         _clear(memory(project), html(project))
     elif kept["inputs"]["every page"] != now["every page"] or kept["built"] != _digests(html(project)):
         _clear(html(project))
+    _forget(project, kept["inputs"]["pages"] if kept else {}, now["pages"])
     command = [_script("jupyter-book"), "build", str(project.root), "-W", "-n", "--keep-going"]
     # Sphinx reads its own variables; a user's options must not reach the book.
     env = {key: value for key, value in os.environ.items() if not key.startswith("SPHINX")}
@@ -106,6 +107,15 @@ def _build(project: Project) -> None:
 def _clear(*folders: Path) -> None:
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _forget(project: Project, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Have the builder read again what changed: it goes by times, which are wrong after a clock was set back."""
+    changed = {name for name in now if now[name] != before.get(name)}
+    if not all(name.endswith((".md", ".ipynb")) for name in changed):  # what a page of the book may include
+        changed |= {name for name in now if name.startswith("book/")}
+    for name in changed:
+        (memory(project) / name).with_suffix(".doctree").unlink(missing_ok=True)
 
 
 def _memory(project: Project) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from functools import cache
@@ -117,6 +118,11 @@ def test_a_small_book_has_numbered_figures_and_rebuilds_only_what_changed(make_p
     book.build(project)
     assert (project.root / "executed" / "a" / "one.ipynb").stat().st_mtime_ns == before
     assert runner.why(runner.job(project, "a/one")) == []
+    intro = project.root / "book" / "intro.md"
+    intro.write_text(intro.read_text() + "\nAdded while the clock was set back.\n")
+    os.utime(intro, (1e9, 1e9))
+    book.build(project)
+    assert "Added while the clock was set back." in (site / "book" / "intro.html").read_text()
 
 
 def test_a_link_to_nowhere_is_found(make_project):
