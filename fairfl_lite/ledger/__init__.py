@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairfl_lite import papers
+from fairfl_lite import papers, store
 from fairfl_lite.ledger.claims import COLUMNS, Claim, keep, kept, key
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def scoreboard(paper: str | None = None, whose: str | None = None) -> pd.DataFra
 
 
 def to_csv(path: str | Path, paper: str | None = None) -> Path:
-    """Write the ledger as CSV, numbers to six digits."""
+    """Write the ledger as CSV in one step, numbers to six digits."""
     target = Path(path)
-    claims(paper).to_csv(target, index=False, float_format="%.6g", lineterminator="\n")
+    store.write(target, claims(paper).to_csv(index=False, float_format="%.6g", lineterminator="\n"))
     return target
 
 
