@@ -309,6 +309,7 @@ def _work(job: Job, env: Mapping[str, str], events: queue.Queue, running: set[su
         "parameters": dict(job.changed),
         "cwd": str(job.project.source(job.name).parent),
     }
+    partial = state / "failed" / f"{job.name}.ipynb"
     seconds: list[float] = []
     error: dict[str, Any] | None = None
     with (
@@ -344,13 +345,13 @@ def _work(job: Job, env: Mapping[str, str], events: queue.Queue, running: set[su
         if left_out is None:
             _keep(job, notebook)
             made.unlink()
+            partial.unlink(missing_ok=True)  # of a run that failed, or was stopped, before
             return {"seconds": seconds, "slot": job.slot}
         # Papermill takes exit() for a success.
         error = {"cell": None, "traceback": f"It ended by itself before the cell\n{left_out.source}"}
     from papermill.exceptions import strip_color
 
     error = error or {"cell": None, "traceback": trouble or "The process that ran it was ended."}
-    partial = state / "failed" / f"{job.name}.ipynb"
     partial.parent.mkdir(parents=True, exist_ok=True)
     (made if made.is_file() else prepared).replace(partial)
     return Failure(job.name, error["cell"], strip_color(error["traceback"]), partial)

@@ -233,6 +233,14 @@ def test_a_failure_is_named_and_never_becomes_a_page(make_project, cell, says, w
     assert runner.why(runner.job(project, "bad")) == ["it was not run before"]
 
 
+def test_a_notebook_that_was_mended_leaves_nothing_of_its_failure(make_project):
+    project = make_project({"one": notebook("1 / 0")})
+    (failure,) = runner.run([runner.job(project, "one")])
+    assert failure.partial.is_file()
+    nbformat.write(notebook("1 / 1"), project.source("one"))
+    assert runner.run([runner.job(project, "one")]) == [] and not failure.partial.exists()
+
+
 def test_the_longest_goes_first_and_durations_are_remembered(make_project):
     project = make_project({"a": counted("a"), "b": counted("b", 0.6)})
     source = project.source("b")
