@@ -26,8 +26,8 @@ test: lint $(STAMP) ## everything that is checked: style, types, tests, notebook
 check: lint $(STAMP) ## while at work: style, types, and the tests that need neither a notebook nor a training; a minute
 	@$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
-chaos: $(STAMP) ## try hostile inputs of every kind, and count what becomes of them; two minutes
-	@PYTHONPATH=tests $(BIN)/python -m chaos
+chaos: $(STAMP) ## kill, starve and deceive it, and count what becomes of it: half an hour; PARTS="kills disk" for some of it
+	@PYTHONPATH=tests $(BIN)/python -m chaos $(PARTS)
 
 nbval: $(STAMP) ## let nbval itself execute every notebook and compare the text, without our runs
 	@NUMBA_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --nbval --nbval-current-env \

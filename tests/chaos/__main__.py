@@ -1,32 +1,117 @@
-"""`make chaos`: every hostile input is tried, and counted by kind."""
+"""`python -m chaos [PART ...]`: hostile inputs, kills, writers, disk, plants; counted, and kept in results/reliability.json.
+
+The book's page on reliability shows what is kept there. A part that is not named keeps its counts of the last time.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
+import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
-from chaos import hostile
+from chaos import disk, hostile, kills, writers
+from small import ROOT
+
+from fairfl_lite import results, store
+
+KEPT = ROOT / "results" / "reliability.json"
+STEPS = 12
+"""Steps at which each writer is killed; all of them where there are fewer."""
+Found = tuple[str, str, str]
+"""What was tried, what became of it (one of the columns), and words where it is not as it should be."""
+COLUMNS = {
+    "inputs": (hostile.ACCEPTED, hostile.REFUSED, "bad"),
+    "kills": ("same", "bad"),
+    "writers": ("same", "bad"),
+    "disk": ("same", "left out", "bad"),
+    "plants": ("caught", "allowed", "missed"),
+}
+BAD = ("bad", "missed")
+
+
+def inputs() -> Iterator[Found]:
+    for kind, make in hostile.KINDS.items():
+        for case in make(hostile.SHARES[kind]):
+            outcome = hostile.tried(case)
+            yield kind, "bad" if outcome.bad else outcome.what, f"{case.name}: {outcome.what} {outcome.said[:200]}"
+
+
+def killed() -> Iterator[Found]:
+    for command in kills.COMMANDS.values():
+        for trial in kills.tried(command, command.kills):
+            yield command.name, "bad" if trial.problems else "same", f"{trial.how} after {trial.after:.2f} s: {trial.problems}"
+
+
+def written() -> Iterator[Found]:
+    for writer in writers.WRITERS.values():
+        for trial in writers.tried(writer, STEPS):
+            yield writer.name, "bad" if trial.problems else "same", f"step {trial.step} of {trial.steps}: {trial.problems}"
+
+
+def disks() -> Iterator[Found]:
+    for trial in disk.tried():
+        what = "left out" if disk.NO_MOUNT in trial.problems else "bad" if trial.problems else "same"
+        yield trial.how, what, f"{trial.command}: {trial.problems}"
+
+
+def planted() -> Iterator[Found]:
+    """In a process that has not imported the package: it imports copies of it."""
+    command = [sys.executable, str(Path(__file__).with_name("plants.py"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        for line in process.stdout:
+            one = json.loads(line)
+            yield one["kind"], one["what"], f"{one['name']} ({one['test']}). {one['allowed']}"
+    if process.returncode not in (0, 1):
+        yield "plants", "missed", f"the plants ended with {process.returncode}"
+
+
+PARTS: dict[str, Callable[[], Iterator[Found]]] = {
+    "inputs": inputs, "kills": killed, "writers": written, "disk": disks, "plants": planted,
+}  # fmt: skip
+
+
+def tried(part: str) -> dict[str, Any]:
+    """The counts of a part, by what was tried, and the words that belong to them."""
+    began, counts, said = time.monotonic(), {}, {what: [] for what in (*BAD, "allowed", "left out")}
+    print(f"{part:>40} {'tried':>6}" + "".join(f"{column:>10}" for column in COLUMNS[part]), flush=True)
+    for what, became, words in PARTS[part]():
+        if what not in counts:
+            print(f"{what:>40} ...", flush=True)
+        counts.setdefault(what, Counter())[became] += 1
+        if became in said:
+            said[became].append(f"{what}: {words}")
+            print(f"{'':>40} {became}: {what}: {words}", flush=True)
+    for what, found in {**counts, "all": sum(counts.values(), Counter())}.items():
+        row = "".join(f"{found[column]:>10}" for column in COLUMNS[part])
+        print(f"{what:>40} {found.total():>6}{row}", flush=True)
+    return {
+        "counts": {what: {column: found[column] for column in COLUMNS[part]} for what, found in counts.items()},
+        **{what: words for what, words in said.items() if words},
+        "seconds": round(time.monotonic() - began), "git": results._git(), "python": results.versions()["python"],
+    }  # fmt: skip
 
 
 def main() -> int:
-    bad, all_of_them = [], Counter()
-    print(f"{'inputs':>12} {'tried':>6} {'accepted':>9} {'refused':>8} {'traceback':>10} {'bad':>4}")
-    for kind, make in hostile.KINDS.items():
-        outcomes = [hostile.tried(case) for case in make(hostile.SHARES[kind])]
-        counts = Counter(outcome.what for outcome in outcomes)
-        wrong = [outcome for outcome in outcomes if outcome.bad]
-        all_of_them += Counter(tried=len(outcomes), bad=len(wrong), **counts)
-        bad += wrong
-        _line(kind, Counter(tried=len(outcomes), bad=len(wrong), **counts))
-    _line("all", all_of_them)
-    for outcome in bad:
-        print(f"{outcome.case.kind}, {outcome.case.name}: {outcome.what} {outcome.said[:200]}")
-    return int(bool(bad))
-
-
-def _line(kind: str, counts: Counter[str]) -> None:
-    accepted, refused, traceback = (counts[what] for what in (hostile.ACCEPTED, hostile.REFUSED, hostile.TRACEBACK))
-    print(f"{kind:>12} {counts['tried']:>6} {accepted:>9} {refused:>8} {traceback:>10} {counts['bad']:>4}", flush=True)
+    parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all of them if none is named")
+    chosen = parser.parse_args().parts or list(PARTS)
+    if wrong := set(chosen) - set(PARTS):
+        parser.error(f"there is no part {', '.join(sorted(wrong))}: there are {', '.join(PARTS)}")
+    wrong = False
+    for part in chosen:
+        found = tried(part)
+        kept = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
+        store.write_json(KEPT, kept | {part: found})
+        wrong |= any(what in found for what in BAD)
+        print(f"{part}: {found['seconds']} seconds\n", flush=True)
+    return int(wrong)
 
 
 if __name__ == "__main__":

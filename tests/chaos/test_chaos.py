@@ -1,10 +1,22 @@
-"""A part of `make chaos`: of some hostile inputs of each kind none is a traceback, and none gives wrong numbers."""
+"""A part of `make chaos`: some hostile inputs of each kind, some kills, some writers, a full disk, some plants."""
 
 import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
-from chaos import hostile
+from chaos import disk, hostile, kills, plants, writers
+from chaos.__main__ import COLUMNS, KEPT, PARTS
+from small import ROOT
+
+from fairfl_lite import store
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
 @pytest.mark.parametrize("kind", hostile.KINDS)
@@ -26,3 +38,86 @@ def test_a_traceback_and_a_wrong_input_that_is_taken_are_bad():
     assert hostile.tried(hostile.Case("x", "fails", fails)).bad
     assert hostile.tried(hostile.Case("x", "is taken", lambda _: None, must=True)).bad
     assert not hostile.tried(hostile.Case("x", "is taken", lambda _: None)).bad
+
+
+@pytest.mark.parametrize("name", ["lessons", "data fetch", "paper"])
+def test_a_killed_command_goes_on_to_the_same_bytes(name):
+    trials = kills.tried(kills.COMMANDS[name], 2)
+    assert trials and [f"{one.how} after {one.after:.2f} s: {one.problems}" for one in trials if one.problems] == []
+
+
+@pytest.mark.parametrize("name", ["store.write", "store.write_arrays", "results.save", "kept.Book, each round", "ledger.to_csv"])
+def test_a_writer_killed_between_its_steps_leaves_what_was_or_what_was_to_be(name):
+    trials = writers.tried(writers.WRITERS[name], 5)
+    assert len(trials) == 5 and [one for one in trials if one.problems] == []
+
+
+def test_a_writer_that_writes_in_place_is_found_out():
+    """The harness itself: half a file, and a file that stays, are seen."""
+    in_place = writers.Writer("in place", lambda h: (h / "x").write_text("old"), _in_place, lambda h: (h / "x").read_text())
+    found = {problem for one in writers.tried(in_place, 99) for problem in one.problems}
+    assert any("neither what was nor what was to be" in problem for problem in found)
+    assert any(problem.startswith("left: ") for problem in found)
+
+
+def _in_place(home: Path) -> None:
+    (home / f"scratch{os.getpid()}").write_text("")
+    with os.fdopen(os.open(home / "x", os.O_WRONLY | os.O_TRUNC), "wb") as out:
+        out.write(b"whole")
+    store.write(home / "y", "more")
+    for left in home.glob(f"scratch{os.getpid()}"):
+        left.unlink()
+
+
+def test_no_room_nothing_to_be_written_two_at_once_and_times_in_the_future():
+    trials = list(disk.tried(("lessons",), disk.ROOM[:2]))
+    if any(disk.NO_MOUNT in one.problems for one in trials):
+        trials = [one for one in trials if disk.NO_MOUNT not in one.problems]
+    assert len(trials) >= 2 and [one for one in trials if one.problems] == []
+
+
+def test_plants_that_quick_tests_should_find_are_found():
+    quick = [plant.name for plant in plants.PLANTS if plant.quick]
+    done = subprocess.run([sys.executable, plants.__file__, *quick], capture_output=True, text=True)
+    assert [json.loads(line)["what"] for line in done.stdout.splitlines()] == [plants.CAUGHT] * len(quick), done.stderr
+
+
+def test_plants_name_tests_that_are_there():
+    assert len(plants.PLANTS) >= 40 and len({plant.name for plant in plants.PLANTS}) == len(plants.PLANTS)
+    for plant in plants.PLANTS:
+        file, _, name = plant.test.partition("::")
+        assert not name or f"def {name.partition('[')[0]}(" in (ROOT / file).read_text()
+
+
+def test_plants_can_be_planted(tmp_path):
+    """Each changes a file of the project as it is today, and one that is put back."""
+    for path in plants.files(ROOT):
+        (tmp_path / path.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, tmp_path / path.relative_to(ROOT))
+    before = {path: path.read_bytes() for path in plants.files(tmp_path)}
+    for plant in plants.PLANTS:
+        plant.edit(tmp_path)
+        changed = {path: content for path, content in before.items() if path.read_bytes() != content}
+        assert changed, plant.name
+        for path, content in changed.items():
+            path.write_bytes(content)
+
+
+def test_whatever_writes_goes_through_the_writers_that_are_killed():
+    """A file is written by store alone; the lock's tool writes one into a temporary folder."""
+    writes = re.compile(
+        r"\.write_(text|bytes)\(|\bopen\((?!os\.devnull).*[\"'][wax]b?[\"']|(?<!ledger)\.to_csv\((?!index)|\bsavez"
+    )
+    found = {path.name for path in store.PACKAGE.rglob("*.py") if writes.search(path.read_text())}
+    assert found == {"store.py", "lock.py"}
+
+
+def test_what_the_book_shows_is_what_is_tried_now():
+    """The kept counts are of these parts, and reach what was promised: none is bad."""
+    kept = json.loads(KEPT.read_text())
+    assert set(kept) == set(PARTS)
+    total = {part: sum(sum(row.values()) for row in kept[part]["counts"].values()) for part in kept}
+    assert total["kills"] >= 100 and total["inputs"] >= 500 and total["plants"] == len(plants.PLANTS)
+    assert set(kept["writers"]["counts"]) == set(writers.WRITERS)
+    assert all(set(row) == set(COLUMNS[part]) for part in kept for row in kept[part]["counts"].values())
+    assert not [part for part in kept if "bad" in kept[part] or "missed" in kept[part]]
