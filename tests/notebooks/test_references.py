@@ -65,11 +65,12 @@ def test_what_a_notebook_loads_is_in_its_metadata():
         }
         for cell in code_cells(notebook):
             for node in ast.walk(ast.parse(cell.source)):
-                if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+                if not (isinstance(node, ast.Call) and node.args):
                     continue
-                room, first = ast.unparse(node.func.value), node.args[0]
-                if node.func.attr in ("load", "images") and room in declared and isinstance(first, ast.Constant):
-                    patterns = declared[room]
+                # A name alone is imported from the data room.
+                room, _, what = ast.unparse(node.func).rpartition(".")
+                patterns, first = declared.get(room or "data"), node.args[0]
+                if what in ("load", "images") and patterns is not None and isinstance(first, ast.Constant):
                     assert any(Path(str(first.value)).match(p) for p in patterns), f"{name}: {ast.unparse(node)}"
 
 
