@@ -1,6 +1,7 @@
 """`python -m chaos [PART ...]`: hostile inputs, kills, writers, disk, plants; counted, and kept in results/reliability.json.
 
-The book's page on reliability shows what is kept there. A part that is not named keeps its counts of the last time.
+The book's page on reliability shows what is kept there. A part that is not named keeps its counts of the last time. Of kills a
+command can be named alone, `kills/build`: its counts join those of the other commands that were killed at the same commit.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +44,8 @@ def inputs() -> Iterator[Found]:
             yield kind, "bad" if outcome.bad else outcome.what, f"{case.name}: {outcome.what} {outcome.said[:200]}"
 
 
-def killed() -> Iterator[Found]:
-    for command in kills.COMMANDS.values():
+def killed(only: str = "") -> Iterator[Found]:
+    for command in [kills.COMMANDS[only]] if only else kills.COMMANDS.values():
         for trial in kills.tried(command, command.kills):
             yield command.name, "bad" if trial.problems else "same", f"{trial.how} after {trial.after:.2f} s: {trial.problems}"
 
@@ -75,13 +77,14 @@ def planted() -> Iterator[Found]:
 PARTS: dict[str, Callable[[], Iterator[Found]]] = {
     "inputs": inputs, "kills": killed, "writers": written, "disk": disks, "plants": planted,
 }  # fmt: skip
+ALONE = {f"kills/{name}": partial(killed, name) for name in kills.COMMANDS}
 
 
-def tried(part: str) -> dict[str, Any]:
+def tried(name: str) -> dict[str, Any]:
     """The counts of a part, by what was tried, and the words that belong to them."""
-    began, counts, said = time.monotonic(), {}, {what: [] for what in (*BAD, "allowed", "left out")}
+    part, began, counts, said = name.partition("/")[0], time.monotonic(), {}, {what: [] for what in (*BAD, "allowed", "left out")}
     print(f"{part:>40} {'tried':>6}" + "".join(f"{column:>10}" for column in COLUMNS[part]), flush=True)
-    for what, became, words in PARTS[part]():
+    for what, became, words in (PARTS | ALONE)[name]():
         if what not in counts:
             print(f"{what:>40} ...", flush=True)
         counts.setdefault(what, Counter())[became] += 1
@@ -98,19 +101,29 @@ def tried(part: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def joined(kept: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """The counts of a command beside those of the others at the same commit."""
+    if kept.get("git") != found["git"]:
+        return found
+    again = tuple(f"{what}: " for what in found["counts"])
+    bad = [words for words in kept.get("bad", []) if not words.startswith(again)] + found.get("bad", [])
+    both = found | {"counts": kept["counts"] | found["counts"], "seconds": kept["seconds"] + found["seconds"]}
+    return both | ({"bad": bad} if bad else {})
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all of them if none is named")
     chosen = parser.parse_args().parts or list(PARTS)
-    if wrong := set(chosen) - set(PARTS):
+    if wrong := set(chosen) - set(PARTS | ALONE):
         parser.error(f"there is no part {', '.join(sorted(wrong))}: there are {', '.join(PARTS)}")
     wrong = False
-    for part in chosen:
-        found = tried(part)
+    for name in chosen:
+        found, part = tried(name), name.partition("/")[0]
         kept = json.loads(KEPT.read_text()) if KEPT.is_file() else {}
-        store.write_json(KEPT, kept | {part: found})
+        store.write_json(KEPT, kept | {part: joined(kept.get(part, {}), found) if name in ALONE else found})
         wrong |= any(what in found for what in BAD)
-        print(f"{part}: {found['seconds']} seconds\n", flush=True)
+        print(f"{name}: {found['seconds']} seconds\n", flush=True)
     return int(wrong)
 
 

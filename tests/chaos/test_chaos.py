@@ -46,6 +46,13 @@ def test_a_killed_command_goes_on_to_the_same_bytes(name):
     assert trials and [f"{one.how} after {one.after:.2f} s: {one.problems}" for one in trials if one.problems] == []
 
 
+def test_what_stays_is_lost_or_differs_is_seen():
+    """The harness itself; only the builder's memory may come and go."""
+    found = {"project/a": "1", "project/b": "2", "project/c": "3", "project/_build/book.json": ""}
+    wanted = {"project/b": "3", "project/c": "3", "project/d": "4", "project/.fairfl/tmp/x": ""}
+    assert [*kills.compared(found, wanted)] == ["left: project/a", "lost: project/d", "changed: project/b"]
+
+
 @pytest.mark.parametrize("name", ["store.write", "store.write_arrays", "results.save", "kept.Book, each round", "ledger.to_csv"])
 def test_a_writer_killed_between_its_steps_leaves_what_was_or_what_was_to_be(name):
     trials = writers.tried(writers.WRITERS[name], 5)
