@@ -1,7 +1,7 @@
 """`python -m chaos [PART ...]`: hostile inputs, kills, writers, disk, plants; counted, and kept in results/reliability.json.
 
-The book's page on reliability shows what is kept there. A part that is not named keeps its counts of the last time. Of kills a
-command can be named alone, `kills/build`: its counts join those of the other commands that were killed at the same commit.
+The book's page on reliability shows what is kept there. A part that is not named keeps its counts of the last time. A command to
+kill or a kind of plant can be named alone, `kills/build`: its counts join those of the others at the same commit.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from chaos import disk, hostile, kills, writers
+from chaos import disk, hostile, kills, plants, writers
 from small import ROOT
 
 from fairfl_lite import results, store
@@ -35,6 +34,8 @@ COLUMNS = {
     "plants": ("caught", "allowed", "missed"),
 }
 BAD = ("bad", "missed")
+WORDS = (*BAD, "allowed", "left out")
+"""What is kept with the words that belong to it."""
 
 
 def inputs() -> Iterator[Found]:
@@ -62,9 +63,9 @@ def disks() -> Iterator[Found]:
         yield trial.how, what, f"{trial.command}: {trial.problems}"
 
 
-def planted() -> Iterator[Found]:
+def planted(*kinds: str) -> Iterator[Found]:
     """In a process that has not imported the package: it imports copies of it."""
-    command = [sys.executable, str(Path(__file__).with_name("plants.py"))]
+    command = [sys.executable, plants.__file__, *kinds]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         for line in process.stdout:
@@ -78,11 +79,12 @@ PARTS: dict[str, Callable[[], Iterator[Found]]] = {
     "inputs": inputs, "kills": killed, "writers": written, "disk": disks, "plants": planted,
 }  # fmt: skip
 ALONE = {f"kills/{name}": partial(killed, name) for name in kills.COMMANDS}
+ALONE |= {f"plants/{plant.kind}": partial(planted, plant.kind) for plant in plants.PLANTS}
 
 
 def tried(name: str) -> dict[str, Any]:
     """The counts of a part, by what was tried, and the words that belong to them."""
-    part, began, counts, said = name.partition("/")[0], time.monotonic(), {}, {what: [] for what in (*BAD, "allowed", "left out")}
+    part, began, counts, said = name.partition("/")[0], time.monotonic(), {}, {what: [] for what in WORDS}
     print(f"{part:>40} {'tried':>6}" + "".join(f"{column:>10}" for column in COLUMNS[part]), flush=True)
     for what, became, words in (PARTS | ALONE)[name]():
         if what not in counts:
@@ -102,13 +104,15 @@ def tried(name: str) -> dict[str, Any]:
 
 
 def joined(kept: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """The counts of a command beside those of the others at the same commit."""
+    """The counts of one row beside those of the others at the same commit."""
     if kept.get("git") != found["git"]:
         return found
     again = tuple(f"{what}: " for what in found["counts"])
-    bad = [words for words in kept.get("bad", []) if not words.startswith(again)] + found.get("bad", [])
     both = found | {"counts": kept["counts"] | found["counts"], "seconds": kept["seconds"] + found["seconds"]}
-    return both | ({"bad": bad} if bad else {})
+    for became in WORDS:
+        words = [one for one in kept.get(became, []) if not one.startswith(again)] + found.get(became, [])
+        both |= {became: words} if words else {}
+    return both
 
 
 def main() -> int:

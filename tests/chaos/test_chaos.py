@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from chaos import disk, hostile, kills, plants, writers
-from chaos.__main__ import COLUMNS, KEPT, PARTS
+from chaos.__main__ import COLUMNS, KEPT, PARTS, joined
 from small import ROOT
 
 from fairfl_lite import store
@@ -119,12 +119,23 @@ def test_whatever_writes_goes_through_the_writers_that_are_killed():
     assert found == {"store.py", "lock.py"}
 
 
+def test_a_row_joins_the_others_of_its_commit_and_replaces_itself():
+    def row(name, commit, **became):
+        return {"counts": {name: became}, "seconds": 1, "git": commit} | ({"bad": [f"{name}: x"]} if became.get("bad") else {})
+
+    both = joined(row("run", "a", same=1, bad=1), row("build", "a", same=2, bad=0))
+    assert both["counts"] == {"run": {"same": 1, "bad": 1}, "build": {"same": 2, "bad": 0}} and both["bad"] == ["run: x"]
+    mended = joined(both, row("run", "a", same=2, bad=0))
+    assert mended["counts"]["run"] == {"same": 2, "bad": 0} and "build" in mended["counts"] and "bad" not in mended
+    assert joined(both, row("run", "b", same=2)) == row("run", "b", same=2) == joined({}, row("run", "b", same=2))
+
+
 def test_what_the_book_shows_is_what_is_tried_now():
     """The kept counts are of these parts, and reach what was promised: none is bad."""
     kept = json.loads(KEPT.read_text())
     assert set(kept) == set(PARTS)
     total = {part: sum(sum(row.values()) for row in kept[part]["counts"].values()) for part in kept}
     assert total["kills"] >= 100 and total["inputs"] >= 500 and total["plants"] == len(plants.PLANTS)
-    assert set(kept["writers"]["counts"]) == set(writers.WRITERS)
+    assert set(kept["writers"]["counts"]) == set(writers.WRITERS) and set(kept["kills"]["counts"]) == set(kills.COMMANDS)
     assert all(set(row) == set(COLUMNS[part]) for part in kept for row in kept[part]["counts"].values())
     assert not [part for part in kept if "bad" in kept[part] or "missed" in kept[part]]
