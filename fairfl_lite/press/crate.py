@@ -68,7 +68,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 def bill(root: Path) -> dict[str, Any]:
-    """The packages of all locks in CycloneDX; those that only one build of torch needs, or only sweeps on a cluster, are optional."""
+    """The packages of all locks in CycloneDX; those that only one build of torch needs, or only a cluster, are optional."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     both = [(one, "required" if name == lock.LOCK else "optional") for name in lock.HEADS for one in lock.read(root / name)]
     return {
