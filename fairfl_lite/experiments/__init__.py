@@ -11,6 +11,7 @@ from functools import partial
 
 from fairfl_lite.errors import choose
 from fairfl_lite.experiments.base import Experiment
+from fairfl_lite.experiments.clusters import Cluster
 from fairfl_lite.experiments.e2fl import statements as e2fl_theory
 from fairfl_lite.experiments.e2fl import tables as e2fl
 from fairfl_lite.experiments.effl import facts as effl_facts
@@ -37,8 +38,10 @@ def get(name: str) -> Experiment:
     return EXPERIMENTS[choose(name, EXPERIMENTS, "experiment named")]
 
 
-def run(name: str) -> None:
-    """Measure one experiment at the paper's scale and store it in results/."""
+def run(name: str, cluster: Cluster | None = None) -> None:
+    """Measure one experiment at the paper's scale, its cells on a cluster if one is given, and store it in results/."""
+    if cluster is not None:
+        cluster.measure(get(name))
     get(name).store()
 
 
