@@ -112,6 +112,8 @@ class Cluster:
 
         FairFLError when no worker can, BuildError when the cluster is lost or a cell fails: what was finished is kept.
         """
+        for name in experiment.data:
+            data.fetch(name)
         tasks = {task.key(): task for task in experiment.tasks(keep=store.root() / ".fairfl" / "cells")}
         missing = [key for key, task in tasks.items() if not store.kept_text(_path(task, key))]
         if not missing:
