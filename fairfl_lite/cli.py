@@ -104,6 +104,8 @@ def parser() -> argparse.ArgumentParser:
 
     paper = command("paper", do_paper, "measure the results at the papers' own scale, into results/")
     paper.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
+    paper.add_argument("--only", action="append", default=[], metavar="setting=value[,value]",
+                       help="these cells of one experiment; what is stored of others stays")  # fmt: skip
 
     replay = command("replay", do_replay, "measure stored results again and compare them with results/")
     replay.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
@@ -293,13 +295,17 @@ def do_models(args: argparse.Namespace) -> int:
 
 
 def do_paper(args: argparse.Namespace) -> int:
+    only = {name: value.split(",") for name, value in map(_change, args.only)}
+    if only and len(args.names) != 1:
+        raise FairFLError("Name the one experiment whose cells --only chooses.")
+
     from fairfl_lite import experiments
 
     failed = False
     for name in _chosen(args.names, experiments.names(), "experiment"):
         print(f"{name}: running", file=sys.stderr)
         try:
-            experiments.run(name)
+            experiments.run(name, only)
         except FairFLError as error:  # data that cannot be had: what is stored stays, the others go on
             failed = True
             print(f"{name}: not measured. {error}", file=sys.stderr)
@@ -324,7 +330,7 @@ def _chosen(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
 def _change(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise FairFLError(f"Write a parameter as -p name=value, unlike {text!r}.")
+        raise FairFLError(f"Write a parameter as name=value, unlike {text!r}.")
     return name, value
 
 
