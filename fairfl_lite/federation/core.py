@@ -231,7 +231,7 @@ class Federation:
             r, i = np.argwhere(~fine)[0]
             raise FairFLError(f"Client {who[r, i]} of seed {self.seeds[r]} diverged in round {t}: its model is not finite, "
                               f"so lower its learning rate ({lr[r * who.shape[1] + i]:g}).")  # fmt: skip
-        return self.attack(self, theta, who, t) if self.attack else theta
+        return self.attack.trained(self, self._each(params, who), theta, who, t) if self.attack else theta
 
     def report(self, params: Answer, on: str = "train", *, who: np.ndarray | None = None, cross: bool = False) -> np.ndarray:
         """Confusion counts [run, participant, group, label, prediction], of all clients of the part if `who` is None.
