@@ -7,10 +7,11 @@ import pytest
 from test_federation import images, tables
 from toy import uneven
 
+from fairfl_lite import metrics
 from fairfl_lite.clients import Attack, Local
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation.kept import digest
-from fairfl_lite.methods import FedAvg
+from fairfl_lite.methods import FairBatch, FedAvg
 
 
 @pytest.mark.parametrize("make", [tables, images])
@@ -89,6 +90,17 @@ def test_an_attack_by_nobody_or_by_one_changes_nothing():
     np.testing.assert_array_equal(replace(fed, attack=Attack("enlarge", 4, factor=1.0)).run(FedAvg(), 2).answer, plain)
     zeros = replace(fed, attack=Attack("zero", 4)).run(FedAvg(), 2).answer
     assert (zeros == 0).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", [FedAvg(), FairBatch()], ids=lambda method: method.name)
+def test_a_model_that_is_enlarged_until_it_is_infinite_is_kept_without_a_metric_and_without_a_warning(method):
+    fed = replace(tables(diverged="keep"), attack=Attack("enlarge", 2))
+    answer = fed.run(method, 120, record=()).answer
+    assert not np.isfinite(answer).all(-1).any()
+    of_clients = metrics.accuracy(fed.report(answer, "test"))
+    for over in (metrics.mean, metrics.spread, metrics.sample_spread):
+        assert np.isnan(over(of_clients)).all()
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,8 @@ class Attack:
         if self.kind != "random":
             factor = self.factor if self.kind == "enlarge" else 0.0
             by = np.where(liars, factor, 1.0).astype(messages.dtype)
-            return messages * by.reshape(*by.shape, *[1] * (messages.ndim - 2))
+            with np.errstate(over="ignore"):  # a model that is enlarged in every round ends at infinity, and the run says so
+                return messages * by.reshape(*by.shape, *[1] * (messages.ndim - 2))
         sent = messages.copy()
         for r, i in np.argwhere(liars):
             noise = streams.stream(fed.seeds[r], "attack", t, int(who[r, i])).standard_normal(sent.shape[2:])

@@ -22,6 +22,10 @@ class Missing(Exception):
         self.file = file
 
 
+class Diverged(Missing):
+    """What was measured, and has a number in no run."""
+
+
 @dataclass
 class Results:
     """The results files, each read once per judging, and the parts of them that were asked for, by their selectors."""
@@ -90,7 +94,8 @@ class Results:
         wide = rows.pivot(index="seed", columns=list(over), values="value") if over else rows.set_index("seed")[["value"]]
         wide = wide.dropna().sort_index()
         if wide.empty:
-            raise Missing(f"results/{name}.csv has no seed with all of {words(where)}", name)
+            lost = Diverged if rows["value"].isna().all() else Missing
+            raise lost(f"results/{name}.csv has no seed with all of {words(where)}", name)
         return wide
 
     def number(self, name: str, key: str) -> float:
@@ -198,7 +203,17 @@ class Case:
             return self._series(name, where, sense, over)
         if not where[options]:
             raise FairFLError(f"{self.entry.id} asks for the best of no {options}: name at least one.")
-        return _best([self._series(name, {**where, options: v}, sense, over) for v in where[options]], where[options])
+        found: dict[Any, pd.DataFrame] = {}
+        for value in where[options]:
+            try:
+                found[value] = self._series(name, {**where, options: value}, sense, over)
+            except Diverged:  # no rival; one that was not measured is not passed over
+                continue
+        if not found:
+            raise Diverged(f"results/{name}.csv has no {options} with a number", name)
+        best = _best(list(found.values()), list(found))
+        best.attrs["lost"] = [str(value) for value in where[options] if value not in found]
+        return best
 
     def _share(self, side: str | None, sense: str, over: Sequence[str]) -> pd.DataFrame:
         """Each run's score as a share of what the selectors of `relative` give for the same side."""

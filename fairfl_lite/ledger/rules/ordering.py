@@ -10,10 +10,11 @@ from fairfl_lite.ledger.series import Case, Missing, paired
 
 TEXT = """
 The gain of A over B on the same runs, positive as claimed: a difference of accuracy, a fall of a spread, of |EOD| or of
-|SPD|; where B is the best of several, it is the one with the best mean in our runs. *confirmed*: the 95% t-interval of the
-mean gain lies above 0. *reversed*: below 0. *no effect*: the interval lies within the margin of the metric on both sides,
-so that no gain worth the name is left, even if its sign is sure; the words then say so. *cannot tell*: the rest, with the
-number of runs that would decide. A metric that should be near 0 is signed: the note has the other reading, larger is better.
+|SPD|; where B is the best of several, it is the one with the best mean in our runs, and the note names those that have a
+number in no run, because they diverge. *confirmed*: the 95% t-interval of the mean gain lies above 0. *reversed*: below 0.
+*no effect*: the interval lies within the margin of the metric on both sides, so that no gain worth the name is left, even
+if its sign is sure; the words then say so. *cannot tell*: the rest, with the number of runs that would decide. A metric
+that should be near 0 is signed: the note has the other reading, larger is better.
 """
 TREND = """
 In each run the least-squares slope of the score (or of the gain of A over B) against the rank of the level, levels
@@ -55,8 +56,10 @@ def judge(case: Case) -> Finding:
     if sense == "closer":
         other = estimate(case.gains("larger"))
         notes.append(f"read as larger is better: {other.mean:.3f}, {confirm(other, case.margin).verdict}")
-    best = case.side("worse", sense).attrs.get("option", "")
+    about = case.side("worse", sense).attrs
+    best, lost = about.get("option", ""), [case.card.labels.get(name, name) for name in about.get("lost", ())]
     notes.append(f"the best of the others is {case.card.labels.get(best, best)}" if best else "")
+    notes.append(f"no model that is finite, in any run: {', '.join(lost)}" if lost else "")
     notes.append(beside(case, lambda other: float(other.gains(sense).mean())))
     return replace(found, note="; ".join(filter(None, notes)))
 
