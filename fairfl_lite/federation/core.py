@@ -132,7 +132,9 @@ class Federation:
         if getattr(self.model, "features", columns := self.shards["train"].X.shape[1]) != columns:
             raise FairFLError(f"The model reads rows of {self.model.features} features and there are {columns}.")  # type: ignore[attr-defined]
         if self.first is not None and (np.shape(self.first) != (self.model.size,) or not np.isfinite(self.first).all()):
-            raise FairFLError(f"The first model must be {self.model.size} finite numbers, not of shape {np.shape(self.first)}.")
+            other = np.shape(self.first) != (self.model.size,)
+            found = f"of shape {np.shape(self.first)}" if other else "with NaN or infinite ones"
+            raise FairFLError(f"The first model must be {self.model.size} finite numbers, not {found}.")
         if not isinstance(self.participants, int | np.integer):
             raise FairFLError(f"participants must be a whole number, not {self.participants!r}.")
         if not 0 <= self.participants <= self.clients:
