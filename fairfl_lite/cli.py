@@ -106,6 +106,8 @@ def parser() -> argparse.ArgumentParser:
 
     paper = command("paper", do_paper, "measure the results at the papers' own scale, into results/")
     paper.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
+    paper.add_argument("--only", action="append", default=[], metavar="setting=value[,value]",
+                       help="these cells of one experiment; what is stored of others stays")  # fmt: skip
     paper.add_argument("--on", choices=["dask"], help="measure the cells on a Dask cluster")
     paper.add_argument("--scheduler", metavar="ADDRESS", help="that of the cluster; processes on this machine if none is named")
     paper.add_argument("--workers", type=int, metavar="N", help="how many processes on this machine, two if not said")
@@ -298,6 +300,9 @@ def do_models(args: argparse.Namespace) -> int:
 
 
 def do_paper(args: argparse.Namespace) -> int:
+    only = {name: value.split(",") for name, value in map(_change, args.only)}
+    if only and len(args.names) != 1:
+        raise FairFLError("Name the one experiment whose cells --only chooses.")
     if (args.scheduler or args.workers is not None) and not args.on:
         raise FairFLError("--scheduler and --workers are about a cluster: write --on dask before them.")
     if args.workers is not None and (args.scheduler or args.workers < 1):
@@ -314,7 +319,7 @@ def do_paper(args: argparse.Namespace) -> int:
         for name in names:
             print(f"{name}: running", file=sys.stderr)
             try:
-                experiments.run(name, cluster)
+                experiments.run(name, only, cluster)
             except FairFLError as error:  # data that cannot be had: what is stored stays, the others go on
                 failed = True
                 print(f"{name}: not measured. {error}", file=sys.stderr)
@@ -339,7 +344,7 @@ def _chosen(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
 def _change(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise FairFLError(f"Write a parameter as -p name=value, unlike {text!r}.")
+        raise FairFLError(f"Write a parameter as name=value, unlike {text!r}.")
     return name, value
 
 

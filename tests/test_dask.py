@@ -384,6 +384,18 @@ def test_a_cell_that_ends_every_worker_is_given_up(monkeypatch, capsys):
     assert len(client.given) == clusters.DEATHS == 1 + capsys.readouterr().err.count("goes to another one")
 
 
+def test_only_the_chosen_cells_go_out(toy, monkeypatch):
+    sent: list[str] = []
+
+    def asked(self: Any, name: str, tasks: dict[str, Task], load: Any) -> Iterator[tuple[str, str]]:
+        sent.extend(one.cell["level"] for one in tasks.values())
+        return iter(())
+
+    monkeypatch.setattr(clusters.Cluster, "_texts", asked)
+    clusters.Cluster(None, "here").measure(toy("1", "2", "3"), level=["2"])
+    assert sent == ["2"]
+
+
 def test_no_worker_at_all_is_one_sentence():
     client = Mortal()
     client.nthreads = dict  # type: ignore[method-assign, assignment]

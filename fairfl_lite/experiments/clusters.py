@@ -107,14 +107,15 @@ class Cluster:
     where: str
     patience: float = 60.0
 
-    def measure(self, experiment: Experiment) -> None:
+    def measure(self, experiment: Experiment, **only: Any) -> None:
         """Measure the cells of an experiment that are not kept yet, and keep them where `Experiment.store` looks.
 
+        only : as for `Experiment.tasks`.
         FairFLError when no worker can, BuildError when the cluster is lost or a cell fails: what was finished is kept.
         """
         for name in experiment.data:
             data.fetch(name)
-        tasks = {task.key(): task for task in experiment.tasks(keep=store.root() / ".fairfl" / "cells")}
+        tasks = {task.key(): task for task in experiment.tasks(keep=store.root() / ".fairfl" / "cells", **only)}
         missing = [key for key, task in tasks.items() if not store.kept_text(_path(task, key))]
         if not missing:
             return
