@@ -177,6 +177,11 @@ class Case:
         return self.spec["sense"] if "sense" in self.spec else self.card.metrics[self.metric or ""]
 
     @property
+    def yes_or_no(self) -> bool:
+        """Whether each run has a 1 or a 0."""
+        return self.metric in self.card.yes_or_no
+
+    @property
     def margin(self) -> float:
         """The entry's own, else that of its metric."""
         given = self.spec.get("margin", self.card.margins.get(self.metric or "", {}).get("margin"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fairfl_lite import papers
-from fairfl_lite.ledger.numbers import Spread, estimate
+from fairfl_lite.ledger.numbers import MOST, Share, Spread, estimate, wanted
 from fairfl_lite.ledger.rules.base import SERIES, Finding, Rule, beside, equivalence, half_unit, measured
 from fairfl_lite.ledger.series import Case
 
@@ -17,7 +17,8 @@ one-sided tests at 5% (t with Welch's degrees of freedom; n - 1 where s stands f
 at 5% on either side.
 *cannot tell*: the rest, with the number of runs that would decide if m and s stayed as they are, or "not decidable from
 what is printed" where the spread or the rounding of p alone is too large. Fewer than five runs that are all equal have no
-interval. The interval shown is the 95% t-interval of m.
+interval. The interval shown is the 95% t-interval of m. Where a run says yes or no, m is a share and its interval exact
+(Clopper and Pearson): *agrees* and *differs* ask that all of it, at 5% on either side, is within M of p or outside.
 """
 
 
@@ -28,10 +29,12 @@ def printed_spread(case: Case, ours: float, n: int) -> Spread:
 
 
 def judge(case: Case) -> Finding:
-    ours = estimate(case.side()["value"])
+    ours = estimate(case.side()["value"], case.yes_or_no)
     note = beside(case, lambda other: float(other.side()["value"].mean()))
     if case.entry.printed == "?":
         return replace(measured(ours), note=note)
+    if isinstance(ours, Share):
+        return replace(_share(ours, case.entry.printed, case.margin), note=note)
     spread = printed_spread(case, ours.sd, ours.seeds)
 
     def against(printed: str) -> Finding:
@@ -41,6 +44,24 @@ def judge(case: Case) -> Finding:
     theirs = case.card.entries[baseline].printed if baseline else "?"
     passes = None if theirs == "?" else against(theirs).verdict == "agrees"
     return replace(against(case.entry.printed), note=note, stand_in=passes)
+
+
+def _share(ours: Share, said: str, margin: float) -> Finding:
+    """The verdict on a share of our runs against a printed one, which has no spread of its own."""
+    printed, half = float(papers.number(said)), half_unit(said)
+
+    def same(n: int) -> str:
+        low, high = ours.of(n).bounds(0.95)  # type: ignore[attr-defined]
+        if max(high - printed, printed - low) + half <= margin:
+            return "agrees"
+        return "differs" if max(low - printed, printed - high) - half > margin else "cannot tell"
+
+    verdict, detail = same(ours.seeds), ""
+    if verdict == "differs":
+        detail = f"ours is {abs(ours.mean - printed):.3g} {'higher' if ours.mean > printed else 'lower'}"
+    if verdict == "cannot tell":
+        detail = wanted(lambda n: same(n) != verdict, ours.seeds, f"{MOST:,} runs would not decide")
+    return replace(measured(ours), margin=margin, verdict=verdict, detail=detail)
 
 
 RULE = Rule("level", "level", TEXT, (*SERIES, "baseline", "sd"), judge, (("results",),))
