@@ -223,7 +223,8 @@ def sample_spread(values: np.ndarray) -> np.ndarray:
 
 def spread(values: np.ndarray) -> np.ndarray:
     """Population standard deviation over the last axis, clients weighing alike, undefined ones left out (Std-Acc.)."""
-    return np.nanstd(values, axis=-1)
+    some = (~np.isnan(values)).any(-1)
+    return np.where(some, np.nanstd(np.where(some[..., None], values, 0.0), axis=-1), np.nan)
 
 
 def variance(values: np.ndarray) -> np.ndarray:

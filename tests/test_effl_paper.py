@@ -117,3 +117,96 @@ def test_what_is_measured_against_scikit_learn(bias: str) -> None:
         assert [found[metric][run] for metric in COLUMNS] == pytest.approx(wanted, abs=1e-6)
         assert found["met_all"][run] == (wanted[1] <= to.vl and wanted[2] <= to.b and wanted[3] <= to.vb)
     assert len({tuple(found[metric].round(6)) for metric in COLUMNS}) == 4
+
+
+def test_table_4_without_liars_is_table_1_on_the_stand_in() -> None:
+    found = wide("table4", ["attack", "method"]).loc["none"]
+    assert set(found.index.get_level_values("method")) == set(effl.PAPER)
+    close(found, wide("table1", ["dataset", "method"]).loc["eicu-stand-in"].loc[found.index, found.columns])
+
+
+def test_what_diverges_in_table_4_averages_models_that_are_enlarged_and_has_no_metric() -> None:
+    rows = wide("table4", ["attack", "method"])
+    lost = rows.isna()
+    assert (lost.any(axis=1) == lost.all(axis=1)).all()
+    averaged = [("enlarge", method) for method in ("ditto", "fairbatch", "fedavg")]
+    assert sorted(set(rows.index[lost["acc"]].droplevel("seed"))) == averaged
+    assert lost["acc"].sum() == len(averaged) * rows.index.get_level_values("seed").nunique()
+
+
+def test_fedavg_under_zeros_by_a_second_computation() -> None:
+    """In double precision, hospital by hospital: four of them send zeros, and the rest one step of gradient descent."""
+    fed = effl.repeated("eicu-stand-in", [3])
+    rate, _ = effl.settings("eicu-stand-in", "tpsd", "fedavg")
+    liars = effl.Attack("zero").malicious(fed)[0]
+    assert liars.sum() == 4
+
+    def rows(part: str) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        held, read = fed.shards[part], fed.inputs
+        own = [held.rows(0, client) for client in range(fed.clients)]
+        return [((held.X[i] - read.shift[0]) * read.scale[0], held.y[i], held.a[i]) for i in own]
+
+    train, model = rows("train"), fed.start()[0].astype(float)
+    honest = [own for own, lies in zip(train, liars, strict=True) if not lies]
+    X, y = (np.concatenate([own[k] for own in honest]) for k in (0, 1))
+    X, every = np.column_stack([X, np.ones(len(X))]), sum(len(y) for _, y, _ in train)
+    for _ in range(
+        effl.ROUNDS
+    ):  # FedAvg weighs by rows: the honest models are their share of the model, less a step on their rows
+        model = len(y) / every * model - rate / every * X.T @ (1 / (1 + np.exp(-X @ model)) - y)
+    accuracy, bias = [], []
+    for inputs, label, group in rows("test"):
+        guess = np.column_stack([inputs, np.ones(len(inputs))]) @ model > 0
+        accuracy.append(accuracy_score(label, guess))
+        bias.append(np.std([recall_score(label[group == g], guess[group == g]) for g in (0, 1)]))
+    stored = wide("table4", ["attack", "method"]).loc[("zero", "fedavg", 3)]
+    wanted = [np.mean(accuracy), np.std(accuracy, ddof=1), np.mean(bias), np.std(bias, ddof=1)]
+    assert stored[COLUMNS].tolist() == pytest.approx(wanted, abs=2e-3)  # a row or two of some hospital may turn over
+
+
+def test_table_5_at_the_printed_budgets_is_effl_of_table_1() -> None:
+    found, first = wide("table5", ["dataset", "budget", "level"]), wide("table1", ["dataset", "method"])
+    same = {("adult", "b"), ("eicu-stand-in", "b"), ("eicu-stand-in", "vl"), ("eicu-stand-in", "vb")}
+    tried = set()
+    for (dataset, budget, level), rows in found.groupby(["dataset", "budget", "level"]):
+        if level == getattr(effl.PRINTED[dataset, "tpsd"], budget):
+            seeds = first.loc[(dataset, "effl")].index
+            close(rows.droplevel([0, 1, 2]).loc[seeds], first.loc[(dataset, "effl"), rows.columns])
+            tried.add((dataset, budget))
+    assert tried == same  # the others are not among the four levels
+
+
+def test_marks_of_tables_3_and_5_and_of_other_splits_follow_from_their_budgets() -> None:
+    card = papers.load("effl")
+    printed = {"adult": "adult", "eicu-stand-in": "eicu"}
+    of = {"b": "bias", "vl": "acc_std", "vb": "bias_std"}
+
+    def marked(rows: pd.DataFrame, most: dict[str, float], clients: int) -> None:
+        met = pd.DataFrame({budget: rows[metric] <= most[budget] for budget, metric in of.items()})
+        for budget in of:
+            assert (rows[f"met_{budget}"] == met[budget]).all()
+        assert (rows["met_all"] == met.all(axis=1)).all()
+        for metric in ("acc_std", "bias_std"):
+            assert np.allclose(rows[metric], rows[f"{metric}0"] * np.sqrt(clients / (clients - 1)), rtol=1e-6, atol=1e-9)
+
+    def budgets(dataset: str) -> dict[str, float]:
+        return {b: float(card.entries[f"effl.budgets.t1.{printed[dataset]}.{metric}"].printed) for b, metric in of.items()}
+
+    for (dataset, budget, level), rows in wide("table5", ["dataset", "budget", "level"]).groupby(["dataset", "budget", "level"]):
+        marked(rows, budgets(dataset) | {budget: level}, card.settings["clients"][printed[dataset]])
+    marked(wide("splits", ["method"]), budgets("adult"), 2)
+    tried = results.load("effl/grid").query(
+        "dataset == 'acsincome' and bias == 'tpsd' and method == 'fedavg' and part == 'validation'"
+    )
+    rate, other = effl.settings("acsincome", "tpsd", "fedavg")
+    half = tried[(tried.rate == rate) & (tried.other == other)].groupby("metric")["value"].mean() / 2
+    marked(wide("table3", ["method"]), {budget: half[metric] for budget, metric in of.items()}, 38)
+
+
+def test_other_splits_of_adult_have_as_many_doctorates() -> None:
+    """Read backwards from mean and spread, the less accurate client has whole numbers of 181."""
+    rows = wide("splits", ["method"])
+    assert set(rows.index.get_level_values("method")) >= {"fedavg", "fairreg", "fcfl", "effl", "effl-every"}
+    right = [(rows["acc"] - side * rows["acc_std0"]) * size for side, size in ((1, 181), (-1, 16_100))]
+    assert all(np.allclose(number, number.round(), atol=1e-3) for number in right)
+    assert rows.loc["effl", "acc"].nunique() == 20  # another split, another number

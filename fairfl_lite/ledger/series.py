@@ -11,6 +11,7 @@ import pandas as pd
 
 from fairfl_lite import results
 from fairfl_lite.errors import FairFLError
+from fairfl_lite.ledger.numbers import Estimate, estimate, share
 from fairfl_lite.papers import Entry, PaperCard
 
 
@@ -20,6 +21,10 @@ class Missing(Exception):
     def __init__(self, text: str, file: str | None = None) -> None:
         super().__init__(text)
         self.file = file
+
+
+class Diverged(Missing):
+    """What was measured, and has a number in no run."""
 
 
 @dataclass
@@ -90,7 +95,8 @@ class Results:
         wide = rows.pivot(index="seed", columns=list(over), values="value") if over else rows.set_index("seed")[["value"]]
         wide = wide.dropna().sort_index()
         if wide.empty:
-            raise Missing(f"results/{name}.csv has no seed with all of {words(where)}", name)
+            lost = Diverged if rows["value"].isna().all() else Missing
+            raise lost(f"results/{name}.csv has no seed with all of {words(where)}", name)
         return wide
 
     def number(self, name: str, key: str) -> float:
@@ -166,6 +172,21 @@ class Case:
         return self.spec.get("metric") or self.spec.get("select", {}).get("metric")
 
     @property
+    def yes_no(self) -> bool:
+        """Whether a run has nothing but a yes or a no."""
+        return self.metric in self.card.yes_no and not self.spec.get("mean_over") and "relative" not in self.spec
+
+    def level(self) -> Estimate:
+        """The mean over runs of what the entry selects."""
+        values = self.side()["value"]
+        return share(values) if self.yes_no else estimate(values)
+
+    def gain(self, sense: str | None = None) -> Estimate:
+        """The mean gain of `better` over `worse` on the same runs."""
+        gains = self.gains(sense)
+        return share(gains, paired=True) if self.yes_no else estimate(gains)
+
+    @property
     def sense(self) -> str:
         if "sense" not in self.spec and not self.metric:
             raise FairFLError(f"{self.entry.id} names neither a metric nor what is better: add metric or sense to it.")
@@ -198,7 +219,17 @@ class Case:
             return self._series(name, where, sense, over)
         if not where[options]:
             raise FairFLError(f"{self.entry.id} asks for the best of no {options}: name at least one.")
-        return _best([self._series(name, {**where, options: v}, sense, over) for v in where[options]], where[options])
+        found: dict[Any, pd.DataFrame] = {}
+        for value in where[options]:
+            try:
+                found[value] = self._series(name, {**where, options: value}, sense, over)
+            except Diverged:  # no rival; one that was not measured is not passed over
+                continue
+        if not found:
+            raise Diverged(f"results/{name}.csv has no {options} with a number", name)
+        best = _best(list(found.values()), list(found))
+        best.attrs["lost"] = [str(value) for value in where[options] if value not in found]
+        return best
 
     def _share(self, side: str | None, sense: str, over: Sequence[str]) -> pd.DataFrame:
         """Each run's score as a share of what the selectors of `relative` give for the same side."""

@@ -67,7 +67,9 @@ class FairBatch(Method):
             if who[r, i] >= 0:
                 rows = train.rows(r, int(who[r, i]))
                 cell = train.y[rows].astype(np.intp) * n.shape[3] + train.a[rows]
-                sums[r, i] = np.bincount(cell, np.logaddexp(0.0, -z), minlength=sums[r, i].size).reshape(n.shape[2:])
+                with np.errstate(invalid="ignore"):  # a run that diverged and is kept has no loss
+                    loss = np.logaddexp(0.0, -z)
+                sums[r, i] = np.bincount(cell, loss, minlength=sums[r, i].size).reshape(n.shape[2:])
         return sums / np.maximum(n if self.bias == "tpsd" else n.sum(2, keepdims=True), 1)
 
 
@@ -75,7 +77,8 @@ def moved(shares: np.ndarray, n: np.ndarray, loss: np.ndarray, alpha: np.ndarray
     """lambda after one adjustment, all arrays [run, participant, label, group], alpha [run, 1]."""
     there = n > 0
     most, least = np.where(there, loss, -np.inf).argmax(3), np.where(there, loss, np.inf).argmin(3)
-    gap = np.take_along_axis(loss, most[..., None], 3)[..., 0] - np.take_along_axis(loss, least[..., None], 3)[..., 0]
+    with np.errstate(invalid="ignore"):  # two infinite losses of a run that diverged have no gap
+        gap = np.take_along_axis(loss, most[..., None], 3)[..., 0] - np.take_along_axis(loss, least[..., None], 3)[..., 0]
     gap = np.where(there.sum(3) > 1, gap, 0.0)
     label = np.ones(gap.shape[:2], int) if bias == "tpsd" else (gap[..., 1] > gap[..., 0]).astype(int)
     gains, loses = (np.take_along_axis(place, label[..., None], 2)[..., 0] for place in (most, least))

@@ -267,7 +267,7 @@ def test_how_often_all_budgets_are_met(save: Save) -> None:
     def shares(**of: list[int]) -> pd.DataFrame:
         return runs(*(({"dataset": "adult", "method": m.replace("_", "-"), "metric": "met_all"}, v) for m, v in of.items()))
 
-    never, always, mostly = [0] * 20, [1] * 20, [1] * 15 + [0] * 5
+    never, always, mostly = [0] * 60, [1] * 60, [1] * 45 + [0] * 15
     save("effl/table1", shares(fedavg=never, fcfl=mostly, effl=always, effl_every=always))
     said = {
         "s5.2.met.t1.adult": "agrees",

@@ -301,3 +301,18 @@ def test_the_best_of_several_is_the_one_with_the_best_mean() -> None:
     assert (found.measured, found.note) == (pytest.approx(-1 / 6), "the best of the others is c")
     absent = judged(claim, frames={RUNS: runs(*(({"metric": "up", "method": m}, values[m]) for m in "ab"))})
     assert absent.verdict == "not yet measured" and "method c" in absent.note  # a missing rival is not passed over
+
+
+def test_a_rival_that_diverges_in_every_run_is_named_and_one_that_does_in_some_counts_in_the_others() -> None:
+    claim = {"kind": "ordering", "metric": "up", "better": {"method": "a"}, "worse": {"method": ["b", "c"]}}
+
+    def found(c: list[float], b: tuple[float, ...] = (0.401, 0.5, 0.599)) -> Claim:
+        values = {"a": [0.5, 0.6, 0.7], "b": list(b), "c": c}
+        return judged(claim, *(({"metric": "up", "method": m}, v) for m, v in values.items()))
+
+    lost = found([np.nan] * 3)
+    assert (lost.measured, lost.seeds, lost.verdict) == (pytest.approx(0.1), 3, "confirmed")
+    assert lost.note == "the best of the others is b; no model that is finite, in any run: c"
+    some = found([0.9, np.nan, 0.2])
+    assert (some.measured, some.seeds, some.note) == (pytest.approx(0.05), 2, "the best of the others is c")
+    assert found([np.nan] * 3, (np.nan,) * 3).verdict == "not yet measured"  # nobody to be better than
