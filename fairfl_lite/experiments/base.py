@@ -181,6 +181,10 @@ def _untold_of_ctrl_c() -> Iterator[None]:
 def _worker() -> None:
     """A process of the pool: it has one thread, and ends when the one that started it does, however that ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    _one_thread()
+
+
+def _one_thread() -> None:
     import numba
     import torch
 
