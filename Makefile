@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DASK := $(VENV)/dask
 
 # Kernels come from .venv only, and every process gets one thread: two of them run side by side.
 unexport JUPYTER_PATH
@@ -19,7 +20,7 @@ help: ## list these commands
 book: $(STAMP) ## install, fetch the data, run the notebooks, build the book, say what to open
 	@$(BIN)/fairfl build
 
-test: lint $(STAMP) ## everything that is checked: style, types, tests, notebooks, the built book
+test: lint $(STAMP) $(DASK)/.installed ## everything that is checked: style, types, tests, notebooks, the built book
 	@$(BIN)/pytest -n 2 --dist loadfile
 	@PYTHONPATH=tests $(BIN)/pytest -q -p finished_runs --nbval --nbval-sanitize-with tests/nbval.cfg notebooks
 
@@ -91,4 +92,10 @@ $(STAMP): requirements.lock requirements-cuda.lock pyproject.toml
 	  { echo "This build of torch needs the libraries of CUDA too: a few GB more."; $(SEALED) -r requirements-cuda.lock; }
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@$(PIP) check | sed '/^No broken/d'
+	@touch $@
+
+# A folder of its own, which only the tests put on their path: what is installed for the book does not grow by it.
+$(DASK)/.installed: requirements-dask.lock | $(STAMP)
+	@rm -rf $(DASK)
+	@$(SEALED) --target $(DASK) -r requirements-dask.lock
 	@touch $@

@@ -14,6 +14,8 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -104,6 +106,11 @@ def parser() -> argparse.ArgumentParser:
 
     paper = command("paper", do_paper, "measure the results at the papers' own scale, into results/")
     paper.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
+    paper.add_argument("--only", action="append", default=[], metavar="setting=value[,value]",
+                       help="these cells of one experiment; what is stored of others stays")  # fmt: skip
+    paper.add_argument("--on", choices=["dask"], help="measure the cells on a Dask cluster")
+    paper.add_argument("--scheduler", metavar="ADDRESS", help="that of the cluster; processes on this machine if none is named")
+    paper.add_argument("--workers", type=int, metavar="N", help="how many processes on this machine, two if not said")
 
     replay = command("replay", do_replay, "measure stored results again and compare them with results/")
     replay.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
@@ -293,16 +300,29 @@ def do_models(args: argparse.Namespace) -> int:
 
 
 def do_paper(args: argparse.Namespace) -> int:
+    only = {name: value.split(",") for name, value in map(_change, args.only)}
+    if only and len(args.names) != 1:
+        raise FairFLError("Name the one experiment whose cells --only chooses.")
+    if (args.scheduler or args.workers is not None) and not args.on:
+        raise FairFLError("--scheduler and --workers are about a cluster: write --on dask before them.")
+    if args.workers is not None and (args.scheduler or args.workers < 1):
+        raise FairFLError("--workers is how many processes to start on this machine, at least 1: leave it out, or --scheduler.")
+    if args.on and find_spec("distributed") is None:
+        raise FairFLError(f"Dask is not installed: {sys.executable} -m pip install -r requirements-dask.lock")
+
     from fairfl_lite import experiments
+    from fairfl_lite.experiments import clusters
 
     failed = False
-    for name in _chosen(args.names, experiments.names(), "experiment"):
-        print(f"{name}: running", file=sys.stderr)
-        try:
-            experiments.run(name)
-        except FairFLError as error:  # data that cannot be had: what is stored stays, the others go on
-            failed = True
-            print(f"{name}: not measured. {error}", file=sys.stderr)
+    names = _chosen(args.names, experiments.names(), "experiment")
+    with clusters.dask(args.scheduler, args.workers) if args.on else nullcontext() as cluster:
+        for name in names:
+            print(f"{name}: running", file=sys.stderr)
+            try:
+                experiments.run(name, only, cluster)
+            except FairFLError as error:  # data that cannot be had: what is stored stays, the others go on
+                failed = True
+                print(f"{name}: not measured. {error}", file=sys.stderr)
     return int(failed and bool(args.names))
 
 
@@ -324,7 +344,7 @@ def _chosen(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
 def _change(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise FairFLError(f"Write a parameter as -p name=value, unlike {text!r}.")
+        raise FairFLError(f"Write a parameter as name=value, unlike {text!r}.")
     return name, value
 
 

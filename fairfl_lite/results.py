@@ -104,12 +104,15 @@ def save(
     datasets: Iterable[str] | None = None,
     module: str | None = None,
     reads: Iterable[str] = (),
+    cells: Iterable[Mapping[str, Any]] | None = None,
 ) -> Path:
     """Write a result and its provenance; returns the CSV's path.
 
     Rows are sorted by every column but `value`, floats kept to ten digits (five in a large one), so the same
     numbers give the same bytes whatever order they were computed in. `datasets` defaults to the values of the column `dataset`,
     `module` is the one that measured it, `reads` are the results that it was made from. From LARGE bytes on the CSV is gzipped.
+    `cells` are those that were measured where it was not all of them: other rows stay as they are stored, and how they were
+    made stands under "earlier".
     Each file is replaced in one step, the provenance last: `load` sees an interrupted save as a changed file.
     """
     path(name)
@@ -118,6 +121,14 @@ def save(
         raise FairFLError(f"The result {name} has no rows: nothing was measured, so nothing is saved.")
     if frame.duplicated(keys).any():
         raise FairFLError(f"The result {name} has several values for the same {', '.join(keys)}: save each once.")
+    part: dict[str, Any] = {}
+    if cells is not None:
+        now = [dict(cell) for cell in cells]
+        before = [one for one in parts(name) if one["cells"] is None or any(cell not in now for cell in one["cells"])]
+        part = {"cells": now, "earlier": before}
+        if before:
+            frame = pd.concat([frame, load(name)], ignore_index=True).drop_duplicates(keys)
+        parameters = {**parameters, "seeds": frame["seed"].nunique()} if "seed" in frame else parameters
     frame = frame.sort_values(keys, kind="stable")
     content = _csv(frame, "%.10g")
     if datasets is None:
@@ -139,11 +150,23 @@ def save(
         "cpu": _cpu(),
         "rows": len(frame),
         "sha256": hashlib.sha256(content).hexdigest(),
+        **part,
     }
     store.write(target, content)
     other.unlink(missing_ok=True)
     store.write_json(_about(target), made)
     return target
+
+
+def parts(name: str) -> list[dict[str, Any]]:
+    """How a stored result was made, the newest part first; `cells` of a part is None where it was all of them."""
+    if not exists(name):
+        return []
+    made = provenance(name)
+    return [
+        {field: made.get(field) for field in ("cells", "seconds", "source", "git", "versions", "cpu")},
+        *made.get("earlier", []),
+    ]
 
 
 def _csv(frame: pd.DataFrame, digits: str) -> bytes:

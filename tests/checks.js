@@ -86,6 +86,7 @@ globalThis.checks = (() => {
       let box = table;
       while (box && !scrolls(style(box).overflowX)) box = box.parentElement;
       if (!box || box.scrollWidth <= box.clientWidth + 1 || !box.closest("article")) continue;
+      if (table.matches(".ledger-board")) said.push(`the scoreboard is wider than its place by ${box.scrollWidth - box.clientWidth} px`);
       const first = table.querySelector("tbody tr > :is(th:has(+ td), td:first-child)");
       if (!first) continue;
       if (style(first).position !== "sticky") said.push(`the first column of ${name(table)} scrolls away`);
@@ -165,11 +166,13 @@ globalThis.checks = (() => {
     },
 
     // What depends on neither width nor theme.
-    once: () =>
-      [...document.images].flatMap((image) => [
+    once: () => [
+      ...[...document.images].flatMap((image) => [
         ...(image.alt.trim() || image.getAttribute("role") === "presentation" ? [] : [`a picture has no alternative text: ${image.getAttribute("src")?.slice(0, 80)}`]),
         ...(image.naturalWidth ? [] : [`a picture is not there: ${image.getAttribute("src")?.slice(0, 80)}`]),
       ]),
+      ...[...document.querySelectorAll("article p")].filter((p) => /\|[-–—]+\|/.test(p.textContent)).map((p) => `a table is left as text: ${p.textContent.slice(0, 80)}`),
+    ],
 
     // What depends on the width, and what on the theme.
     shape: () => [...overflow(), ...equations(), ...tables()],

@@ -42,6 +42,22 @@ def test_what_leaves_a_malicious_client(make, kind):
     assert fed.honest is fed and digest(bad) != digest(fed)
 
 
+@pytest.mark.parametrize("make", [tables, images])
+@pytest.mark.parametrize("kind", ["enlarge", "random", "zero"])
+def test_an_update_is_what_training_added(make, kind):
+    """The liar's model lies ten times as far from what it was given, as far in another direction, or nowhere."""
+    fed = make()
+    bad, theta = replace(fed, attack=Attack(kind, (1,), of="update")), fed.start()
+    honest, sent = fed.train(theta, 1), bad.train(theta, 1)
+    others = [k for k in range(fed.clients) if k != 1]
+    np.testing.assert_array_equal(sent[:, others], honest[:, others])
+    true, told = honest[:, 1] - theta, sent[:, 1] - theta
+    if kind == "random":
+        np.testing.assert_allclose(np.linalg.norm(told, axis=-1), np.linalg.norm(true, axis=-1), rtol=1e-4)
+    np.testing.assert_allclose(told, {"enlarge": 10 * true, "zero": 0 * true, "random": told}[kind], rtol=1e-3, atol=1e-6)
+    np.testing.assert_array_equal(bad.gradient(theta)[1], replace(bad, attack=Attack(kind, (1,))).gradient(theta)[1])
+
+
 def test_random_messages_are_new_in_every_round_and_go_by_seed_and_client():
     fed = replace(tables(), attack=Attack("random", 4))
     theta = fed.start()
@@ -91,6 +107,7 @@ def test_a_model_that_is_enlarged_until_it_is_infinite_is_kept_without_a_metric_
     ("made", "said"),
     [
         (lambda: Attack("enlarged"), "attack named"),
+        (lambda: Attack("zero", of="gradient"), "message to attack"),
         (lambda: Attack("zero", -1), "numbers, or say how many"),
         (lambda: Attack("zero", 1.5), "numbers, or say how many"),
         (lambda: Attack("enlarge", factor=np.inf), "finite"),

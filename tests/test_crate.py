@@ -84,8 +84,9 @@ def test_a_checker_is_told_every_result_and_its_command(content):
 
 def test_the_bill_of_materials_is_the_lock(content):
     bill = json.loads(content["sbom.cdx.json"])
-    for name, scope in (("requirements.lock", "required"), ("requirements-cuda.lock", "optional")):
-        text = (ROOT / name).read_text()
+    optional = ("requirements-cuda.lock", "requirements-dask.lock")
+    for names, scope in ((("requirements.lock",), "required"), (optional, "optional")):
+        text = "".join((ROOT / name).read_text() for name in names)
         listed = [one for one in bill["components"] if one["scope"] == scope]
         assert [f"{one['name']}=={one['version']}" for one in listed] == re.findall(r"^[\w-]+==[^\s;]+", text, re.M)
         assert [hash["content"] for one in listed for hash in one["hashes"]] == re.findall(r"sha256:([0-9a-f]{64})", text)

@@ -1,6 +1,7 @@
 """Experiments: selection, checkpoints, and a replay of stored results from scratch."""
 
 import secrets
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -118,3 +119,29 @@ def test_draws_of_table_6_cover_all_rows_of_a_group():
     women = (data.load("compas", sensitive="sex").a == 1).sum() * 0.8
     assert drawn.loc["a1", "median"] == pytest.approx(women / 5, rel=0.15)
     assert drawn.loc["a1", "low"] < women / 5 < drawn.loc["a1", "high"]
+
+
+def test_a_result_measured_in_parts_is_that_of_one_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Cell by cell, one of them twice, in another order; each part keeps how it was made, and no cell is lost."""
+    cells = [{"level": k} for k in range(3)]
+    made: dict[str, dict] = {}
+    for way in ("whole", "parts"):
+        (tmp_path / way).mkdir()
+        monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path / way))
+        experiment = Experiment("toy/levels", counted([]), cells, seeds=2)
+        for only in [{}] if way == "whole" else [{"level": [2]}, {"level": [0]}, {"level": [0, 1]}]:
+            experiment.store(**only)
+        made[way] = results.provenance("toy/levels")
+    assert made["whole"]["sha256"] == made["parts"]["sha256"] and made["whole"]["parameters"] == made["parts"]["parameters"]
+    assert [part["cells"] for part in results.parts("toy/levels")] == [[{"level": 0}, {"level": 1}], [{"level": 2}]]
+    experiment.store()
+    assert results.provenance("toy/levels").keys() == made["whole"].keys(), "a whole run has no parts"
+
+
+def test_parts_of_what_is_made_from_all_cells_are_refused() -> None:
+    with pytest.raises(FairFLError, match="leave --only out"):
+        Experiment("toy/levels", counted([]), [{"level": 0}], finish=lambda frame: frame.head(1)).store(level=[0])
+    with pytest.raises(FairFLError, match="There is no setting of e2fl/table1 'sed': did you mean 'seed'"):
+        experiments.run("e2fl/table1", {"sed": ["0"]})
+    with pytest.raises(FairFLError, match="There is no approach of e2fl/table1 'e2lf': did you mean 'e2fl'"):
+        experiments.run("e2fl/table1", {"approach": ["e2lf"]})

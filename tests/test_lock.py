@@ -20,13 +20,13 @@ from small import ROOT
 
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.press import lock
-from fairfl_lite.press.lock import CUDA, LOCK, Locked
+from fairfl_lite.press.lock import CUDA, DASK, LOCK, Locked
 
 HASHES = tuple(sorted(hashlib.sha256(text).hexdigest() for text in (b"one", b"two", b"three")))
 MISMATCH = "DO NOT MATCH THE HASHES"
 
 
-@pytest.mark.parametrize("name", [LOCK, CUDA])
+@pytest.mark.parametrize("name", [LOCK, CUDA, DASK])
 def test_every_package_is_there_once_with_the_hashes_of_its_files(name):
     text = (ROOT / name).read_text()
     packages = lock.read(ROOT / name)
@@ -55,25 +55,28 @@ def test_a_line_without_an_exact_version_and_hashes_is_refused(tmp_path, line):
         lock.read(tmp_path / LOCK)
 
 
-def test_renewed_locks_keep_the_hashes_of_a_version_and_set_cuda_apart(tmp_path, monkeypatch):
+def test_renewed_locks_keep_the_hashes_of_a_version_and_set_cuda_and_dask_apart(tmp_path, monkeypatch):
     one, two, three = HASHES
     before = [Locked("gone", "1", "", (one,)), Locked("six", "1", "", (one,)), Locked("torch", "2", "", (one,))]
     (tmp_path / LOCK).write_text(lock.written(before, "before"))
     found = [
+        Locked("dask", "1", "", (two,)),
         Locked("six", "2", "", (two,)),
         Locked("torch", "2", "", (two,)),
         Locked("triton", "3", "sys_platform == 'linux'", (two,)),
     ]
-    monkeypatch.setattr(lock, "_compiled", lambda root, old: found)
+    monkeypatch.setattr(lock, "_compiled", lambda root, old, *extras: found if "dask" in extras else found[1:])
     monkeypatch.setattr(lock, "_here", lambda requirement: [three])
     assert lock.renew(tmp_path) == [
+        "dask: none -> 1 (1 files)",
         "gone: 1 (1 files) -> none",
         "six: 1 (1 files) -> 2 (1 files)",
         "torch: 2 (1 files) -> 2 (3 files)",
         "triton: none -> 3 (1 files)",
     ]
-    assert lock.read(tmp_path / LOCK) == [found[0], Locked("torch", "2", "", HASHES)]
-    assert lock.read(tmp_path / CUDA) == [found[2]]
+    assert lock.read(tmp_path / LOCK) == [found[1], Locked("torch", "2", "", HASHES)]
+    assert lock.read(tmp_path / CUDA) == [found[3]]
+    assert lock.read(tmp_path / DASK) == [found[0]]
     assert lock.renew(tmp_path) == []
 
 
@@ -110,6 +113,7 @@ def little(tmp_path_factory) -> Path:
     wheels = folder / "wheels"
     (folder / LOCK).write_text(lock.written([wheel(wheels, "plain"), wheel(wheels, "torch", "nvidia_little")], ""))
     (folder / CUDA).write_text(lock.written([wheel(wheels, "nvidia_little")], ""))
+    (folder / DASK).write_text(lock.written([wheel(wheels, "cluster", "plain")], ""))
     return folder
 
 
@@ -118,14 +122,14 @@ def project(little, tmp_path) -> Path:
     return shutil.copytree(little, tmp_path / "project", symlinks=True)
 
 
-def install(folder: Path) -> subprocess.CompletedProcess:
-    """`make install` from the folder of wheels, in a namespace without network where that is permitted."""
+def install(folder: Path, target: str = "install") -> subprocess.CompletedProcess:
+    """`make install`, or another target, from the folder of wheels, in a namespace without network where that is permitted."""
     alone = ["unshare", "--map-root-user", "--net"]
     if shutil.which("unshare") is None or subprocess.run([*alone, "true"], capture_output=True).returncode:
         alone = []
     settings = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
     settings |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder / "wheels"), "PIP_CONFIG_FILE": os.devnull}
-    command = [*alone, "make", "install", "PYTHON=true"]  # the environment is there, and nothing in it
+    command = [*alone, "make", target, "PYTHON=true"]  # the environment is there, and nothing in it
     return subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True)
 
 
@@ -137,14 +141,33 @@ def test_the_locks_are_installed_from_a_folder_of_wheels_without_network(project
     assert installed == {"plain", "torch", "nvidia_little", "little"}
 
 
-@pytest.mark.parametrize(("name", "package"), [(LOCK, "plain"), (LOCK, "torch"), (CUDA, "nvidia-little")])
+def test_the_extra_is_installed_for_the_tests_beside_the_environment(project):
+    assert ".venv/dask/.installed" in (targets := rule(project / "Makefile", "test")), targets
+    assert ".venv/dask/.installed" not in rule(project / "Makefile", "book")
+    done = install(project, ".venv/dask/.installed")
+    assert done.returncode == 0, done.stderr
+    (there,) = (project / ".venv").rglob("cluster-1.dist-info")
+    assert there.parent == project / ".venv" / "dask"
+    assert not [*there.parent.glob("plain*")], "what it asks for is in the environment"
+
+
+def rule(makefile: Path, target: str) -> str:
+    """What a target of the Makefile is made from."""
+    said = subprocess.run(
+        ["make", "-pnq", "-f", makefile.name, target], cwd=makefile.parent, capture_output=True, text=True
+    ).stdout
+    return next(line for line in said.splitlines() if line.startswith(f"{target}:"))
+
+
+@pytest.mark.parametrize(("name", "package"), [(LOCK, "plain"), (LOCK, "torch"), (CUDA, "nvidia-little"), (DASK, "cluster")])
 def test_a_changed_hash_is_refused(project, name, package):
     packages = [replace(one, hashes=HASHES[:1]) if one.name == package else one for one in lock.read(project / name)]
     assert packages != lock.read(project / name)
     (project / name).write_text(lock.written(packages, ""))
-    done = install(project)
+    stamp = ".venv/dask/.installed" if name == DASK else ".venv/.installed"
+    done = install(project, stamp)
     assert done.returncode and MISMATCH in done.stderr, done.stderr
-    assert not (project / ".venv" / ".installed").exists()
+    assert not (project / stamp).exists()
 
 
 def test_a_build_of_torch_that_needs_nothing_more_gets_nothing_more(project):

@@ -99,6 +99,10 @@ def doubts(name: str, made: dict[str, Any]) -> list[str]:
         found.append("reads")
     if made["git"]["dirty"] is not False:
         found.append("dirty")
+    for part in made.get("earlier", []):
+        if part["git"]["dirty"] is not False:
+            found.append("dirty")
+        found += _history(name, part) if HISTORY else []
     return found + (_history(name, made) if HISTORY else [])
 
 
@@ -129,13 +133,13 @@ def test_the_code_is_that_of_the_commit(tmp_path_factory: pytest.TempPathFactory
     """Each digest of code is computed again from the commit that is named, which therefore cannot be invented."""
     folder, wrong = tmp_path_factory.mktemp("commits"), []
     for name in NAMES:
-        made = results.provenance(name)
-        if tuple(map(int, made["versions"]["python"].split(".")[:2])) != sys.version_info[:2]:
-            continue  # another Python writes the same code otherwise
-        source = made["source"]
-        module, stated = (source["module"], source["sha256"]) if isinstance(source, dict) else (None, source)
-        if code(made["git"]["commit"], module, folder) != stated:
-            wrong.append(name)
+        for made in results.parts(name):
+            if tuple(map(int, made["versions"]["python"].split(".")[:2])) != sys.version_info[:2]:
+                continue  # another Python writes the same code otherwise
+            source = made["source"]
+            module, stated = (source["module"], source["sha256"]) if isinstance(source, dict) else (None, source)
+            if code(made["git"]["commit"], module, folder) != stated:
+                wrong.append(name)
     assert wrong == []
     made = results.provenance("fairfed/table1")
     before = (git("rev-parse", f"{results.provenance('fairfed/rules')['git']['commit']}") or b"").decode().strip()
@@ -173,6 +177,16 @@ def test_what_is_invented_is_in_doubt(what: str) -> None:
     made = copy.deepcopy(results.provenance("fairfed/table1"))
     change(made)
     assert doubts("fairfed/table1", made) == [field]
+
+
+def test_an_invented_commit_of_an_earlier_part_is_in_doubt() -> None:
+    if not HISTORY:
+        pytest.skip("the history of the project is not here")
+    made = copy.deepcopy(results.provenance("fairfed/table1"))
+    part = {field: copy.deepcopy(made[field]) for field in ("git", "versions")}
+    assert doubts("fairfed/table1", made | {"earlier": [part]}) == []
+    put("git", "commit", value="0" * 40)(part)
+    assert doubts("fairfed/table1", made | {"earlier": [part]}) == ["commit"]
 
 
 def test_seeds_that_no_column_shows_are_those_of_the_experiment() -> None:

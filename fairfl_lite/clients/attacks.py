@@ -11,6 +11,7 @@ from fairfl_lite import streams
 from fairfl_lite.errors import FairFLError, choose
 
 Lie = Literal["enlarge", "random", "zero"]
+Sent = Literal["model", "update"]
 
 
 class Attacked(Protocol):
@@ -33,7 +34,9 @@ class Attack:
 
     kind : "enlarge", `factor` times the honest message; "random", a random direction of the honest message's length, on which
     the paper is silent; "zero", nothing but zeros. clients : how many of the clients with rows, drawn once for each seed, or
-    which, as their numbers. Losses and counts that a client reports stay true. clients = 0 and factor = 1 change nothing.
+    which, as their numbers. of : what a client sends of the model that it trained, the "model" or its "update", what training
+    added to what it was given; gradients are sent as they are. Losses and counts that a client reports stay true. clients = 0
+    and factor = 1 change nothing.
 
     A federation is attacked by `replace(fed, attack=Attack("zero"))`. What a client trains for itself and keeps is asked of
     `fed.honest`.
@@ -42,9 +45,11 @@ class Attack:
     kind: Lie
     clients: int | tuple[int, ...] = 4
     factor: float = 10.0
+    of: Sent = "model"
 
     def __post_init__(self) -> None:
         choose(self.kind, get_args(Lie), "attack named")
+        choose(self.of, get_args(Sent), "message to attack named")
         numbers = np.atleast_1d(np.asarray(self.clients))
         if numbers.dtype.kind not in "iu" and numbers.size or (numbers < 0).any():
             raise FairFLError(f"Name the malicious clients by their numbers, or say how many, not {self.clients!r}.")
@@ -63,6 +68,13 @@ class Attack:
         place = np.stack([rng.permutation(fed.clients) for rng in fed.rng("malicious")])
         rank = np.where(has, place, fed.clients).argsort(1, kind="stable").argsort(1, kind="stable")
         return rank < self.clients
+
+    def trained(self, fed: Attacked, given: np.ndarray, theta: np.ndarray, who: np.ndarray, t: int) -> np.ndarray:
+        """What reaches the server of models theta [run, participant, P] that were trained from `given`."""
+        if self.of == "model":
+            return self(fed, theta, who, t)
+        liars = (who >= 0) & np.take_along_axis(self.malicious(fed), np.maximum(who, 0), 1)
+        return np.where(liars[..., None], given + self(fed, theta - given, who, t), theta)
 
     def __call__(self, fed: Attacked, messages: np.ndarray, who: np.ndarray, t: int) -> np.ndarray:
         """What reaches the server of messages [run, participant, ..., P] in round t."""

@@ -6,11 +6,12 @@ kept, so a run that was stopped goes on where it was and ends with the same resu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from fairfl_lite.errors import choose
 from fairfl_lite.experiments.base import Experiment
+from fairfl_lite.experiments.clusters import Cluster
 from fairfl_lite.experiments.e2fl import statements as e2fl_theory
 from fairfl_lite.experiments.e2fl import tables as e2fl
 from fairfl_lite.experiments.effl import facts as effl_facts
@@ -37,9 +38,21 @@ def get(name: str) -> Experiment:
     return EXPERIMENTS[choose(name, EXPERIMENTS, "experiment named")]
 
 
-def run(name: str) -> None:
-    """Measure one experiment at the paper's scale and store it in results/."""
-    get(name).store()
+def run(name: str, only: Mapping[str, Sequence[str]] | None = None, cluster: Cluster | None = None) -> None:
+    """Measure one experiment at the paper's scale and store it in results/; `only` these values of its settings, as words.
+
+    cluster : where its cells are measured, in this process if none is given.
+    """
+    experiment = get(name)
+    chosen = {}
+    for setting, words in (only or {}).items():
+        known = {str(cell[setting]): cell[setting] for cell in experiment.cells if setting in cell}
+        if not known:
+            choose(setting, list(experiment.cells[0]), f"setting of {name}")
+        chosen[setting] = [known[choose(word, known, f"{setting} of {name}")] for word in words]
+    if cluster is not None:
+        cluster.measure(experiment, **chosen)
+    experiment.store(**chosen)
 
 
 def replay(chosen: Sequence[str] = (), limit: float = 60.0) -> Report:

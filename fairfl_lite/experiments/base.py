@@ -85,17 +85,23 @@ class Experiment:
             raise FairFLError(f"Experiment {self.name} has no cell with {only}.")
         return chosen
 
-    def store(self) -> None:
-        """Measure every cell at full scale, go on from what an earlier run finished, and write results/<name>.csv."""
+    def store(self, **only: Any) -> None:
+        """Measure every cell at full scale, go on from what an earlier run finished, and write results/<name>.csv.
+
+        only : as for `frame`. What is stored of other cells stays, so that days of work can be done in parts.
+        """
+        if only and self.finish is not whole:
+            raise FairFLError(f"Experiment {self.name} makes its result from all cells at once: leave --only out.")
+        cells = self.select(**only)
         for name in self.data:
             data.fetch(name)
         began = time.monotonic()
-        frame = self.frame(keep=store.root() / ".fairfl" / "cells")
+        frame = self.frame(keep=store.root() / ".fairfl" / "cells", **only)
         settings = json.loads(json.dumps(dict(self.settings), default=repr))
         parameters = {"seeds": self.seeds, "cells": len(self.cells), "data": list(self.data), "settings": settings}
         results.save(self.name, frame, parameters=parameters,
                      seconds=time.monotonic() - began, command=f"fairfl paper {self.name}", datasets=self.data,
-                     module=self.measure.__module__, reads=self.reads)  # fmt: skip
+                     module=self.measure.__module__, reads=self.reads, cells=cells if only else None)  # fmt: skip
 
 
 @dataclass(frozen=True)

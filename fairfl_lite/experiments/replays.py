@@ -269,6 +269,9 @@ class Replay:
         digits = written(stored)
         by_cell = experiment.finish is whole and all(set(task.cell) <= set(stored) for task in tasks)
         frames = []
+        parts = [part["cells"] for part in results.parts(name)]
+        if None not in parts:  # measured in parts, and maybe not all of it yet
+            tasks = [task for task in tasks if any(task.cell in cells for cells in parts)]
         for task in tasks:
             label, before = f"{name} {_words(task.cell)}".strip(), len(self.outcomes)
             done, text = self._outcome(task, label, one_thread=experiment.workers > 1)

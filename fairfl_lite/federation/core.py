@@ -132,7 +132,9 @@ class Federation:
         if getattr(self.model, "features", columns := self.shards["train"].X.shape[1]) != columns:
             raise FairFLError(f"The model reads rows of {self.model.features} features and there are {columns}.")  # type: ignore[attr-defined]
         if self.first is not None and (np.shape(self.first) != (self.model.size,) or not np.isfinite(self.first).all()):
-            raise FairFLError(f"The first model must be {self.model.size} finite numbers, not of shape {np.shape(self.first)}.")
+            other = np.shape(self.first) != (self.model.size,)
+            found = f"of shape {np.shape(self.first)}" if other else "with NaN or infinite ones"
+            raise FairFLError(f"The first model must be {self.model.size} finite numbers, not {found}.")
         if not isinstance(self.participants, int | np.integer):
             raise FairFLError(f"participants must be a whole number, not {self.participants!r}.")
         if not 0 <= self.participants <= self.clients:
@@ -231,7 +233,7 @@ class Federation:
             r, i = np.argwhere(~fine)[0]
             raise FairFLError(f"Client {who[r, i]} of seed {self.seeds[r]} diverged in round {t}: its model is not finite, "
                               f"so lower its learning rate ({lr[r * who.shape[1] + i]:g}).")  # fmt: skip
-        return self.attack(self, theta, who, t) if self.attack else theta
+        return self.attack.trained(self, self._each(params, who), theta, who, t) if self.attack else theta
 
     def report(self, params: Answer, on: str = "train", *, who: np.ndarray | None = None, cross: bool = False) -> np.ndarray:
         """Confusion counts [run, participant, group, label, prediction], of all clients of the part if `who` is None.

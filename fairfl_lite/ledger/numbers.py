@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import betaincinv, chdtri, nctdtr, stdtr, stdtrit
+from scipy.special import bdtrc, betaincinv, chdtri, nctdtr, stdtr, stdtrit
 
 NAN = float("nan")
 MOST = 100_000
@@ -43,56 +43,74 @@ class Estimate:
             return NAN
         return quantile(level, self.seeds - 1) * self.error
 
+    def of(self, n: int) -> Estimate:
+        """The same mean and spread with another number of runs."""
+        return replace(self, seeds=n)
+
+    def power(self, size: float) -> float:
+        """How likely a two-sided test at 5% sees a real mean of that size."""
+        return Spread(self.sd, self.seeds, 1, 0.0).power(size)
+
     def sd_bound(self, upper: float) -> float:
         """sd sqrt((n - 1) / q), q exceeded by chi-square with n - 1 degrees of freedom with probability `upper`."""
         return float(self.sd * np.sqrt((self.seeds - 1) / chdtri(self.seeds - 1, upper))) if self.seeds > 1 else NAN
 
-    def of(self, n: int) -> Estimate:
-        """The same with another number of runs."""
-        return replace(self, seeds=n)
-
 
 @dataclass(frozen=True)
 class Share(Estimate):
-    """The share of the runs with a 1, or the difference of two such shares over the same runs, which has -1 as well.
-
-    gained, lost : the shares of 1 and of -1. Both have an exact interval (Clopper and Pearson). That of a difference is from
-    the lowest of the one less the highest of the other to the reverse, each at half of the risk, so that equal runs are not
-    taken for certain: none of 5 is up to 52%.
+    """The share of runs with a yes, or the difference of two such shares on the same runs: `more` runs with a gain, `less` with a
+    loss. Runs that are all equal have an interval too: it is that of Clopper and Pearson, and of a difference it goes from the
+    lower end of one share less the upper end of the other to the reverse, each with half of the error, which is on the safe side.
     """
 
-    gained: float = 0.0
-    lost: float = 0.0
+    more: int = 0
+    less: int = 0
     paired: bool = False
+
+    def ends(self, level: float = 0.975) -> tuple[float, float]:
+        """Lower and upper end, each at `level`."""
+        if not self.paired:
+            return clopper_pearson(self.more, self.seeds, 1 - level)
+        gain, loss = (clopper_pearson(count, self.seeds, (1 - level) / 2) for count in (self.more, self.less))
+        return gain[0] - loss[1], gain[1] - loss[0]
 
     @property
     def low(self) -> float:
-        return self.bounds()[0]
+        return self.ends()[0]
 
     @property
     def high(self) -> float:
-        return self.bounds()[1]
+        return self.ends()[1]
 
-    def bounds(self, level: float = 0.975) -> tuple[float, float]:
-        """The ends of the interval that is at fault with probability 1 - level on either side."""
-        if not self.paired:
-            return self._exact(self.gained, 1 - level)
-        up, down = (self._exact(share, (1 - level) / 2) for share in (self.gained, self.lost))
-        return up[0] - down[1], up[1] - down[0]
+    def of(self, n: int) -> Share:
+        more, less = (round(count * n / self.seeds) for count in (self.more, self.less))
+        return replace(self, seeds=n, more=more, less=less)
 
-    def _exact(self, share: float, risk: float) -> tuple[float, float]:
-        k, n = share * self.seeds, self.seeds
-        low = float(betaincinv(k, n - k + 1, risk)) if k else 0.0
-        return low, float(betaincinv(k + 1, n - k, 1 - risk)) if k < n else 1.0
+    def power(self, size: float) -> float:
+        """How likely the interval lies above 0 if a share `size` of the runs gains and none loses."""
+        fewest = next((k for k in range(self.seeds + 1) if replace(self, more=k, less=0).low > 0), self.seeds + 1)
+        return float(bdtrc(fewest - 1, self.seeds, size)) if fewest <= self.seeds else 0.0
 
 
-def estimate(values: Iterable[float], yes_or_no: bool = False, paired: bool = False) -> Estimate:
-    """Mean and spread of one value per run; values that are equal but for rounding errors have none. Of runs that say yes or
-    no, or of paired differences of such, a Share."""
+def clopper_pearson(count: int, n: int, tail: float) -> tuple[float, float]:
+    """The shares under which a count so large, and so small, has the probability `tail`."""
+    low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
+    high = float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
+    return low, high
+
+
+def share(values: Iterable[float], paired: bool = False) -> Share:
+    """Of 1 and 0 in each run, or of their differences on the same runs."""
     v = np.asarray(list(values), dtype=float)
-    if yes_or_no and np.isin(v, (-1, 0, 1)).all():
-        sd = float(v.std(ddof=1)) if len(v) > 1 else NAN
-        return Share(float(v.mean()), sd, len(v), float((v == 1).mean()), float((v == -1).mean()), paired)
+    if not np.isin(v, (-1, 0, 1) if paired else (0, 1)).all():
+        raise ValueError("A share is taken of yes and no.")
+    plain = estimate(v)
+    return Share(plain.mean, plain.sd, plain.seeds, int((v == 1).sum()), int((v == -1).sum()), paired)
+
+
+def estimate(values: Iterable[float]) -> Estimate:
+    """Mean and spread of one value per run; values that are equal but for rounding errors have none."""
+    v = np.asarray(list(values), dtype=float)
     sd = float(v.std(ddof=1)) if len(v) > 1 else NAN
     return Estimate(float(v.mean()), 0.0 if sd <= 1e-12 * max(1.0, float(np.abs(v).max())) else sd, len(v))
 

@@ -27,6 +27,8 @@ OUTCOMES = {
     **{verdict: (verdict,) for verdict in ("no effect", "cannot tell", "not testable", "not yet measured")},
 }
 """The columns of the scoreboard: verdicts that say the same of claims of different kinds are counted together."""
+ORDER = ("fairfed", "fair-fate", "rankff", "effl", "e2fl")
+"""The papers in the order in which the book has them; any other comes after them."""
 ASKED = {"paper": "What the papers claim", "ours": "What this book asks beyond them"}
 PLACES = {
     "t": "Table", "fig": "Figure", "s": "Section", "app": "Appendix", "alg": "Algorithm", "thm": "Theorem", "lemma": "Lemma",
@@ -74,9 +76,10 @@ def write(project: Path) -> None:
 
 
 def everything() -> list[Claim]:
-    """Every claim of every paper, in the order of the cards."""
+    """Every claim of every paper, papers in the order of the book and claims in that of the card."""
     judged = {c.id: c for c in ledger.judged()}
-    return [judged[id] for paper in papers.names() for id in papers.load(paper).entries]
+    known = sorted(papers.names(), key=lambda paper: ORDER.index(paper) if paper in ORDER else len(ORDER))
+    return [judged[id] for paper in known for id in papers.load(paper).entries]
 
 
 def as_json(claims: Iterable[Claim]) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from fairfl_lite import results
 from fairfl_lite.errors import FairFLError
+from fairfl_lite.ledger.numbers import Estimate, estimate, share
 from fairfl_lite.papers import Entry, PaperCard
 
 
@@ -171,15 +172,25 @@ class Case:
         return self.spec.get("metric") or self.spec.get("select", {}).get("metric")
 
     @property
+    def yes_no(self) -> bool:
+        """Whether a run has nothing but a yes or a no."""
+        return self.metric in self.card.yes_no and not self.spec.get("mean_over") and "relative" not in self.spec
+
+    def level(self) -> Estimate:
+        """The mean over runs of what the entry selects."""
+        values = self.side()["value"]
+        return share(values) if self.yes_no else estimate(values)
+
+    def gain(self, sense: str | None = None) -> Estimate:
+        """The mean gain of `better` over `worse` on the same runs."""
+        gains = self.gains(sense)
+        return share(gains, paired=True) if self.yes_no else estimate(gains)
+
+    @property
     def sense(self) -> str:
         if "sense" not in self.spec and not self.metric:
             raise FairFLError(f"{self.entry.id} names neither a metric nor what is better: add metric or sense to it.")
         return self.spec["sense"] if "sense" in self.spec else self.card.metrics[self.metric or ""]
-
-    @property
-    def yes_or_no(self) -> bool:
-        """Whether each run has a 1 or a 0."""
-        return self.metric in self.card.yes_or_no
 
     @property
     def margin(self) -> float:

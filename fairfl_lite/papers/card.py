@@ -76,9 +76,9 @@ _CARD_FIELDS = {
     "tables",
     "claims",
 }
-_OPTIONAL: dict[str, Any] = {"selection": "paper", "yes_or_no": ()}
-"""Fields a card may leave out: `selection`, the word by which the results files call the paper's way of selecting, and
-`yes_or_no`, the metrics that are 1 or 0 in each run."""
+_OPTIONAL: dict[str, Any] = {"selection": "paper", "yes_no": ()}
+"""Fields a card may leave out: `selection`, the word by which the results files call the paper's way of selecting, and `yes_no`,
+the metrics that are 1 or 0 in each run."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class PaperCard:
 
     metrics : what is better of each, larger, smaller or closer (to zero). margins : of each metric, how far apart two
     numbers may be and still be called the same (`margin`) and why (`reason`). printed_seeds : the runs behind a
-    printed number. selection : the word by which the results files call the paper's way of selecting settings.
-    yes_or_no : the metrics that are 1 or 0 in each run, so that their means are shares.
+    printed number. selection : the word by which the results files call the paper's way of selecting settings. yes_no : the
+    metrics that are 1 or 0 in each run, whose mean is a share of the runs.
     """
 
     paper: str
@@ -138,7 +138,7 @@ class PaperCard:
     printed_seeds: int
     margins: Mapping[str, Mapping[str, Any]]
     selection: str
-    yes_or_no: Sequence[str]
+    yes_no: Sequence[str]
     command: str
     grids: Mapping[str, Grid]
     entries: Mapping[str, Entry]

@@ -12,8 +12,8 @@ _NAMES, _SELECT = [TEXT], {TEXT: VALUE}
 
 CARD: Mapping[str, Any] = {
     "paper": WORD, "citation": {TEXT: (VALUE, [VALUE])}, "settings": {TEXT: ANY}, "metrics": {TEXT: TEXT}, "labels": {TEXT: TEXT},
-    "printed_seeds": COUNT, "margins": {TEXT: {TEXT: VALUE}}, "selection": TEXT, "command": TEXT, "notebooks": {TEXT: TEXT},
-    "tables": {TEXT: {TEXT: ANY}}, "claims": [{TEXT: ANY}],
+    "printed_seeds": COUNT, "margins": {TEXT: {TEXT: VALUE}}, "selection": TEXT, "yes_no": _NAMES, "command": TEXT,
+    "notebooks": {TEXT: TEXT}, "tables": {TEXT: {TEXT: ANY}}, "claims": [{TEXT: ANY}],
 }  # fmt: skip
 CLAIM: Mapping[str, Any] = {
     **dict.fromkeys(("id", "where", "kind", "says", "notebook", "rule", "whose", "results", "metric", "levels", "name"), WORD),

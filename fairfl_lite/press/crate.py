@@ -59,7 +59,7 @@ def packed(content: dict[str, bytes]) -> bytes:
 def files(root: Path) -> dict[str, bytes]:
     """What is in the archive, by name."""
     taken = [*sorted((root / "results").glob("*/*.csv*")), *sorted((root / "results").glob("*/*.json"))]
-    taken += [root / name for name in (lock.LOCK, lock.CUDA, "CITATION.cff", "LICENSE")]
+    taken += [root / name for name in (*lock.HEADS, "CITATION.cff", "LICENSE")]
     content = {path.relative_to(root).as_posix(): path.read_bytes() for path in taken}
     content[BILL] = _text(bill(root))
     content[CHECK] = yaml.safe_dump(codecheck(root), sort_keys=False, allow_unicode=True).encode()
@@ -68,9 +68,9 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 def bill(root: Path) -> dict[str, Any]:
-    """The packages of both locks in CycloneDX; those that only one build of torch needs are optional."""
+    """The packages of all locks in CycloneDX; those that only one build of torch needs, or only a cluster, are optional."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    both = [(one, scope) for name, scope in ((lock.LOCK, "required"), (lock.CUDA, "optional")) for one in lock.read(root / name)]
+    both = [(one, "required" if name == lock.LOCK else "optional") for name in lock.HEADS for one in lock.read(root / name)]
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",

@@ -51,6 +51,8 @@ PLANTED = {
     ),
     "column": ("<p style='white-space: nowrap'>far too long a line</p>", "article { width: 60px }", "leaves the column"),
     "first column": (f"<div class='box'><table><tbody><tr><th>Adult</th>{ROW}</tr></tbody></table></div>", "", "scrolls away"),
+    "board": (f"<div class='box'><table class='ledger-board'><tr>{ROW}</tr></table></div>", "", "the scoreboard is wider"),
+    "table as text": ("<p>| metric | why | |—|—| | EOD | it matters |</p>", "", "a table is left as text"),
     "equation": (NUMBERED.format(where="left: 100px", formula=FORMULA), "", "equation (1) runs behind its number"),
     "alternative text": (f"<img src='{DOT}'>", "", "a picture has no alternative text"),
     "picture": ("<img alt='Not there.' src='nowhere.png'>", "", "a picture is not there"),

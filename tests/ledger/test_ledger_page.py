@@ -163,6 +163,12 @@ def test_chapters_that_entries_name_are_in_the_book() -> None:
     assert {path.name for path in (ROOT / "notebooks" / "ledger").glob("*.ipynb")} == {Path(page.JUDGING).name}
 
 
+def test_papers_stand_in_the_order_of_the_book() -> None:
+    parts = yaml.safe_load((ROOT / "_toc.yml").read_text())["parts"]
+    folders = dict.fromkeys(Path(chapter["file"]).parent.name for part in parts for chapter in part["chapters"])
+    assert list(dict.fromkeys(c.paper for c in page.everything())) == [name for name in folders if name in papers.names()]
+
+
 def test_the_scoreboard_has_effects_first_and_our_questions_apart() -> None:
     assert sorted(verdict for verdicts in page.OUTCOMES.values() for verdict in verdicts) == sorted(SYMBOLS)
     assert KINDS[0] == "effect"

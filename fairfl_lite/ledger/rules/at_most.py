@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fairfl_lite import papers
-from fairfl_lite.ledger.numbers import MOST, estimate, wanted
+from fairfl_lite.ledger.numbers import MOST, wanted
 from fairfl_lite.ledger.rules.base import SERIES, Finding, Rule, measured
 from fairfl_lite.ledger.rules.improvement import change
 from fairfl_lite.ledger.series import Case
@@ -17,7 +17,7 @@ its 95% interval is at most the bound. *reversed*: the lower end is above it. *c
 
 
 def judge(case: Case) -> Finding:
-    ours = change(case) if "from" in case.spec else estimate(case.side()["value"], case.yes_or_no)
+    ours = change(case) if "from" in case.spec else case.level()
     bound = float(papers.number(case.entry.printed))
     found = replace(measured(ours), margin=bound)
     if ours.high <= bound:
@@ -26,8 +26,8 @@ def judge(case: Case) -> Finding:
         return replace(found, verdict="reversed", detail=f"ours is {ours.mean - bound:.3g} above the bound")
 
     def decided(n: int) -> bool:
-        more = ours.of(n)
-        return more.high < bound or more.low > bound
+        then = ours.of(n)
+        return then.high <= bound or then.low > bound
 
     return replace(found, verdict="cannot tell", detail=wanted(decided, ours.seeds, f"{MOST:,} runs would not decide"))
 

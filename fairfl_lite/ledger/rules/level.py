@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fairfl_lite import papers
-from fairfl_lite.ledger.numbers import MOST, Share, Spread, estimate, wanted
+from fairfl_lite.ledger.numbers import MOST, Share, Spread, wanted
 from fairfl_lite.ledger.rules.base import SERIES, Finding, Rule, beside, equivalence, half_unit, measured
 from fairfl_lite.ledger.series import Case
 
@@ -17,8 +17,8 @@ one-sided tests at 5% (t with Welch's degrees of freedom; n - 1 where s stands f
 at 5% on either side.
 *cannot tell*: the rest, with the number of runs that would decide if m and s stayed as they are, or "not decidable from
 what is printed" where the spread or the rounding of p alone is too large. Fewer than five runs that are all equal have no
-interval. The interval shown is the 95% t-interval of m. Where a run says yes or no, m is a share and its interval exact
-(Clopper and Pearson): *agrees* and *differs* ask that all of it, at 5% on either side, is within M of p or outside.
+interval. The interval shown is the 95% t-interval of m. Where a run has but a yes or a no, m is a share, its interval is
+that of Clopper and Pearson, and p is taken as exact.
 """
 
 
@@ -28,8 +28,26 @@ def printed_spread(case: Case, ours: float, n: int) -> Spread:
     return Spread(ours, n, case.card.printed_seeds, theirs, borrowed=q is None)
 
 
+def _share(ours: Share, printed: str, margin: float) -> Finding:
+    p, room = float(papers.number(printed)), margin * (1 + 1e-9)
+
+    def verdict(then: Share) -> str:
+        low, high = then.ends(0.95)
+        if max(high - p, p - low) + half_unit(printed) <= room:
+            return "agrees"
+        return "differs" if max(low - p, p - high) - half_unit(printed) > room else "cannot tell"
+
+    found = replace(measured(ours), margin=margin, verdict=verdict(ours))
+    if found.verdict == "differs":
+        return replace(found, detail=f"ours is {abs(ours.mean - p):.3g} {'higher' if ours.mean > p else 'lower'}")
+    if found.verdict == "cannot tell":
+        would = wanted(lambda n: verdict(ours.of(n)) != "cannot tell", ours.seeds, f"{MOST:,} runs would not decide")
+        return replace(found, detail=would)
+    return found
+
+
 def judge(case: Case) -> Finding:
-    ours = estimate(case.side()["value"], case.yes_or_no)
+    ours = case.level()
     note = beside(case, lambda other: float(other.side()["value"].mean()))
     if case.entry.printed == "?":
         return replace(measured(ours), note=note)
@@ -44,24 +62,6 @@ def judge(case: Case) -> Finding:
     theirs = case.card.entries[baseline].printed if baseline else "?"
     passes = None if theirs == "?" else against(theirs).verdict == "agrees"
     return replace(against(case.entry.printed), note=note, stand_in=passes)
-
-
-def _share(ours: Share, said: str, margin: float) -> Finding:
-    """The verdict on a share of our runs against a printed one, which has no spread of its own."""
-    printed, half = float(papers.number(said)), half_unit(said)
-
-    def same(n: int) -> str:
-        low, high = ours.of(n).bounds(0.95)  # type: ignore[attr-defined]
-        if max(high - printed, printed - low) + half <= margin:
-            return "agrees"
-        return "differs" if max(low - printed, printed - high) - half > margin else "cannot tell"
-
-    verdict, detail = same(ours.seeds), ""
-    if verdict == "differs":
-        detail = f"ours is {abs(ours.mean - printed):.3g} {'higher' if ours.mean > printed else 'lower'}"
-    if verdict == "cannot tell":
-        detail = wanted(lambda n: same(n) != verdict, ours.seeds, f"{MOST:,} runs would not decide")
-    return replace(measured(ours), margin=margin, verdict=verdict, detail=detail)
 
 
 RULE = Rule("level", "level", TEXT, (*SERIES, "baseline", "sd"), judge, (("results",),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fairfl_lite.ledger.numbers import MOST, NAN, Estimate, Share, Spread, estimate, slopes, wanted
+from fairfl_lite.ledger.numbers import MOST, Estimate, estimate, slopes, wanted
 from fairfl_lite.ledger.rules.base import SERIES, Finding, Rule, beside, measured
 from fairfl_lite.ledger.series import Case, Missing, paired
 
@@ -13,9 +13,9 @@ The gain of A over B on the same runs, positive as claimed: a difference of accu
 |SPD|; where B is the best of several, it is the one with the best mean in our runs, and the note names those that have a
 number in no run, because they diverge. *confirmed*: the 95% t-interval of the mean gain lies above 0. *reversed*: below 0.
 *no effect*: the interval lies within the margin of the metric on both sides, so that no gain worth the name is left, even
-if its sign is sure; the words then say so. *cannot tell*: the rest, with the number of runs that would decide. Where a run
-says yes or no, the interval is exact, from those of the shares of runs in which A alone and B alone does (Clopper and
-Pearson). A metric that should be near 0 is signed: the note has the other reading, larger is better.
+if its sign is sure; the words then say so. *cannot tell*: the rest, with the number of runs that would decide. Where a
+run has but a yes or a no, the interval is that of two shares, exact and on the safe side, so that equal runs have one
+too. A metric that should be near 0 is signed: the note has the other reading, larger is better.
 """
 TREND = """
 In each run the least-squares slope of the score (or of the gain of A over B) against the rank of the level, levels
@@ -26,8 +26,7 @@ ascending or in the order of the entry, signed so that positive is as claimed; o
 
 def confirm(gain: Estimate, margin: float) -> Finding:
     """confirmed, reversed, no effect or cannot tell, by the interval of a gain."""
-    power = NAN if isinstance(gain, Share) else Spread(gain.sd, gain.seeds, 1, 0.0).power(margin)
-    found = replace(measured(gain), margin=margin, power=power)
+    found = replace(measured(gain), margin=margin, power=gain.power(margin))
     if max(-gain.low, gain.high) <= margin:
         return replace(found, verdict="no effect", detail=_small(gain, margin))
     if gain.low > 0:
@@ -36,8 +35,8 @@ def confirm(gain: Estimate, margin: float) -> Finding:
         return replace(found, verdict="reversed", detail=f"a loss of {-gain.mean:.3g}")
 
     def decided(n: int) -> bool:
-        more = gain.of(n)
-        return more.low > 0 or more.high < 0 or max(-more.low, more.high) <= margin
+        then = gain.of(n)
+        return then.low > 0 or then.high < 0 or max(-then.low, then.high) <= margin
 
     return replace(found, verdict="cannot tell", detail=wanted(decided, gain.seeds, f"{MOST:,} runs would not decide"))
 
@@ -53,10 +52,10 @@ def _small(gain: Estimate, margin: float) -> str:
 
 def judge(case: Case) -> Finding:
     sense = case.sense
-    found = confirm(estimate(case.gains(), case.yes_or_no, paired=True), case.margin)
+    found = confirm(case.gain(), case.margin)
     notes = []
     if sense == "closer":
-        other = estimate(case.gains("larger"))
+        other = case.gain("larger")
         notes.append(f"read as larger is better: {other.mean:.3f}, {confirm(other, case.margin).verdict}")
     about = case.side("worse", sense).attrs
     best, lost = about.get("option", ""), [case.card.labels.get(name, name) for name in about.get("lost", ())]

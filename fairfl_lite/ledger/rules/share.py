@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fairfl_lite import papers
-from fairfl_lite.ledger.numbers import estimate
 from fairfl_lite.ledger.rules.base import Finding, Rule, half_unit
 from fairfl_lite.ledger.series import Case
 
@@ -18,7 +17,7 @@ that not one may be otherwise. *agrees*: the whole interval is within the margin
 
 
 def judge(case: Case) -> Finding:
-    gains = [estimate(case.about(entry).gains()) for entry in case.named()]
+    gains = [case.about(entry).gain() for entry in case.named()]
     every = len(gains)
     won, sure, lost = (sum(map(test, gains)) for test in (lambda g: g.mean > 0, lambda g: g.low > 0, lambda g: g.high < 0))
     low, high, printed = sure / every, 1 - lost / every, float(papers.number(case.entry.printed))
