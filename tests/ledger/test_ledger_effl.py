@@ -229,7 +229,10 @@ def test_nothing_is_left_unmeasured_when_every_results_file_is_there(save: Save)
     for name, of in axes.items():
         keys = {**of, "metric": [*metrics, "infeasible"] if name == "choices" else metrics}
         rows = [dict(zip(keys, values, strict=True)) for values in itertools.product(*keys.values())]
-        save(f"effl/{name}", runs(*((row, rng.random(4)) for row in rows)))
+        save(
+            f"effl/{name}",
+            runs(*((row, rng.integers(0, 2, 4) if row["metric"] in CARD.yes_no else rng.random(4)) for row in rows)),
+        )
     judge = Judge(CARD, Results())
     judged = {e.id: judge.claim(e).verdict for e in CARD.entries.values() if e.spec.get("results") != "effl/facts"}
     assert [id for id, verdict in judged.items() if verdict == "not yet measured"] == []
