@@ -24,6 +24,7 @@ from fairfl_lite import store
 from fairfl_lite.errors import BuildError
 from fairfl_lite.press.runner import Project
 
+BUILDER = (sys.executable, "-P", "-m", "fairfl_lite.press.builder")
 LEDGER = ("ledger.csv", "ledger.json", "crate.zip")
 """Made with the ledger's page, and read by nothing but a reader who downloads them."""
 
@@ -93,10 +94,15 @@ def _build(project: Project) -> None:
     elif kept["inputs"]["every page"] != now["every page"] or kept["built"] != _digests(html(project)):
         _clear(html(project))
     _forget(project, kept["inputs"]["pages"] if kept else {}, now["pages"])
-    command = [_script("jupyter-book"), "build", str(project.root), "-W", "-n", "--keep-going"]
+    command = [*BUILDER, "build", str(project.root), "-W", "-n", "--keep-going"]
     # Sphinx reads its own variables; a user's options must not reach the book.
     env = {key: value for key, value in os.environ.items() if not key.startswith("SPHINX")}
-    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    ours, held = os.pipe()  # the builder's standard input, which ends with this process
+    try:
+        done = subprocess.run(command, stdin=ours, capture_output=True, text=True, env=env)
+    finally:
+        os.close(ours)
+        os.close(held)
     if done.returncode:
         _clear(memory(project), html(project))
         raise BuildError(f"The book was not built:\n{_complaints(done.stdout + done.stderr)}")
@@ -135,12 +141,6 @@ def _title(path: Path) -> str:
         cells: list[dict[str, Any]] = json.loads(text)["cells"]
         text = next(("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"), "")
     return next((line for line in text.splitlines() if line.startswith("# ")), "")
-
-
-def _script(name: str) -> str:
-    """A program installed beside this Python, whatever the path says."""
-    beside = Path(sys.executable).parent / name
-    return str(beside) if beside.is_file() else name
 
 
 def _complaints(log: str) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
 from typing import Any
 
@@ -19,6 +18,8 @@ from nbclient.exceptions import DeadKernelError
 from papermill import execute_notebook
 from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
+
+from fairfl_lite.press.builder import die_with_parent
 
 REPORTS = os.fdopen(os.dup(1), "w", buffering=1)
 
@@ -43,14 +44,6 @@ class ReportingEngine(NBClientEngine):
 
         nb_man.cell_complete = cell_complete
         return super().execute_managed_notebook(nb_man, kernel_name, **kwargs)
-
-
-def die_with_parent() -> None:
-    def wait() -> None:
-        sys.stdin.read()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def _died(error: BaseException | None) -> bool:

@@ -6,12 +6,15 @@ import json
 import os
 import re
 import subprocess
+import sys
+import time
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import nbformat
+import psutil
 import pytest
 from small import ROOT, code, notebook
 
@@ -176,6 +179,32 @@ def test_a_warning_stops_the_build_after_one_that_was_killed(make_project, monke
     assert (project.root / "_build" / ".doctrees" / "environment.pickle").is_file()
     with pytest.raises(book.BuildError, match="nowhere"):
         book.build(project)
+
+
+BUILD = """
+import sys
+from pathlib import Path
+from fairfl_lite.press import runner, site
+waits = "import time; from fairfl_lite.press.builder import die_with_parent; die_with_parent(); time.sleep(300)"
+site.BUILDER = (sys.executable, "-c", waits)
+root = Path(sys.argv[1])
+site._build(runner.Project(root, root / "little"))
+"""
+
+
+def test_a_builder_ends_with_the_command_that_started_it(make_project):
+    """Otherwise one whose command was killed would write into the pages of the next."""
+    project = make_project({})
+    command, env = [sys.executable, "-c", BUILD, str(project.root)], {**os.environ, "FAIRFL_ROOT": str(project.root)}
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE) as process:  # ours stays open, theirs must not
+        while not (started := psutil.Process(process.pid).children()):
+            assert process.poll() is None
+            time.sleep(0.05)
+        _, alive = psutil.wait_procs(started, timeout=2)
+        assert alive == started, "it runs until its command ends"
+        process.kill()
+        _, alive = psutil.wait_procs(started, timeout=60)
+        assert alive == []
 
 
 def test_a_notebook_that_was_removed_has_no_page(make_project):
