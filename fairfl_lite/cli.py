@@ -300,7 +300,7 @@ def do_models(args: argparse.Namespace) -> int:
 
 
 def do_paper(args: argparse.Namespace) -> int:
-    only = {name: value.split(",") for name, value in map(_change, args.only)}
+    only = {name: value.split(",") for name, value in (_change(text, "--only setting=value") for text in args.only)}
     if only and len(args.names) != 1:
         raise FairFLError("Name the one experiment whose cells --only chooses.")
     if (args.scheduler or args.workers is not None) and not args.on:
@@ -341,10 +341,10 @@ def _chosen(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
     return list(names) or list(known)
 
 
-def _change(text: str) -> tuple[str, str]:
+def _change(text: str, how: str = "-p name=value") -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise FairFLError(f"Write a parameter as name=value, unlike {text!r}.")
+        raise FairFLError(f"Write it as {how}, unlike {text!r}.")
     return name, value
 
 

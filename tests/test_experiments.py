@@ -61,7 +61,7 @@ def test_a_cell_without_checkpoints_is_the_same_cell(tmp_path):
 
 
 SHARED = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from fairfl_lite.experiments.base import each
 
@@ -70,6 +70,8 @@ def work(k):
     time.sleep(300)
 
 if __name__ == "__main__":
+    # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with each(work, [0, 1, 2], 2) as done:
             list(done)

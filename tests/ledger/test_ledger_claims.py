@@ -250,7 +250,10 @@ def test_numbers_as_they_are_shown(kind: str, printed: str, value: float, wanted
 def test_the_stored_results_are_judged_by_every_rule_and_nothing_breaks(stored: dict[str, dict[str, Claim]]) -> None:
     """With the results of this project: every claim has a known verdict, numbers that fit each other, and its reason."""
     for paper, claims in stored.items():
-        assert list(claims) == list(papers.load(paper).entries)
+        card = papers.load(paper)
+        assert list(claims) == list(card.entries)
+        asked = {id: entry.spec.get("metric") or entry.spec.get("select", {}).get("metric") for id, entry in card.entries.items()}
+        yes_no = {id for id, metric in asked.items() if metric in card.yes_no}
         for c in claims.values():
             assert c.verdict in judge_words(c.rule), c.id
             assert (c.verdict == "cannot tell") <= bool(c.detail), c.id  # it says what would decide
@@ -261,7 +264,9 @@ def test_the_stored_results_are_judged_by_every_rule_and_nothing_breaks(stored: 
                 assert c.seeds > 1, c.id
             if c.power == c.power:
                 judged_by_print = c.rule in ("level", "effect", "tie", "gain", "improvement")
-                assert (0 if judged_by_print else 0.04) <= c.power <= 1, c.id
+                # A test at 5% says yes that often by chance. Exact intervals of shares are on the safe side, and never do.
+                shares = c.id in yes_no
+                assert (0 if judged_by_print or shares else 0.04) <= c.power <= 1, c.id
                 assert (c.against == c.against) is judged_by_print, c.id
             if c.against == c.against:
                 assert c.power <= c.against + 1e-9 <= 1 + 1e-9, c.id  # two sides are harder to pass than one
