@@ -250,6 +250,8 @@ def with_value(value):
     (lambda: federation([0, 0, 1]).repeat(1) and federation([20, 20]).train(np.zeros((1, 6), np.float32), 1, who=np.array([[2]])),
      "who must be numbers of clients"),
     (lambda: federation([20, 20]).report(np.zeros((1, 3, 6), np.float32)), r"shape \[1, 6\] or \[1, 2, 6\]"),
+    (lambda: Local(lr=1e39), "finite as float32"),
+    (lambda: Local(lr=(0.1, np.nan)), "finite as float32"),
 ])  # fmt: skip
 def test_what_is_wrong_is_refused_at_the_door(wrong, sentence):
     with pytest.raises(FairFLError, match=sentence):

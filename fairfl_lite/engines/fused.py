@@ -22,7 +22,7 @@ from fairfl_lite.engines.base import Of, Work
 from fairfl_lite.engines.compiled import keep_compiled, lots
 from fairfl_lite.engines.order import shuffle
 from fairfl_lite.engines.plain import gathered, mean_loss, pushed
-from fairfl_lite.engines.simd import LANES, add, fma, load, mul, positive, sigmoid, splat, store, sub, tanh, total
+from fairfl_lite.engines.simd import LANES, add, fma, load, mul, positive, sigmoid, splat, store, sub, tanh, total, transpose
 from fairfl_lite.models import Dense
 
 keep_compiled(__file__, simd.__file__, row_order.__file__)
@@ -38,7 +38,7 @@ _REST1, _REST2 = np.float32(1 - 0.9), np.float32(1 - 0.999)  # in double first: 
 def _scratch(d, hidden):
     """Buffers of one thread: the strip of rows both ways round, padded to whole vectors, and what the layers give."""
     width = (d + LANES - 1) // LANES * LANES
-    lanes, rows = np.zeros((d, LANES), np.float32), np.zeros((LANES, width), np.float32)
+    lanes, rows = np.zeros((width, LANES), np.float32), np.zeros((LANES, width), np.float32)
     layer = np.empty((max(hidden, 1), LANES), np.float32)
     sign, share, tail = np.zeros(LANES, np.float32), np.empty(LANES, np.float32), np.empty(LANES, np.float32)
     return lanes, rows, layer, sign, share, tail
@@ -53,15 +53,14 @@ def _gather(X, y, weight, index, order, first, count, shift, scale, lanes, rows,
         row = index[position]
         for j in range(shift.size):
             rows[lane, j] = (X[row, j] - shift[j]) * scale[j]
-        for j in range(shift.size):
-            lanes[j, lane] = rows[lane, j]
         sign[lane] = np.float32(1 - 2 * y[row])
         share[lane] = weight[position] if weight.size else _ONE
     for lane in range(count, LANES):
         share[lane] = _ZERO
         for j in range(shift.size):
             rows[lane, j] = _ZERO
-            lanes[j, lane] = _ZERO
+    for block in range(0, rows.shape[1], LANES):
+        transpose(rows, block, rows.shape[1], lanes, block * LANES, LANES)
 
 
 @njit(fastmath=FAST)
