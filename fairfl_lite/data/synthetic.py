@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, raw_digest
@@ -94,13 +94,13 @@ def confusion(weights: tuple[float, float, float, float] = BAYES, *, spread: str
     found = np.zeros((2, 2, 2, 2))
     for client, (low, high) in enumerate([(-10.0, BORDER), (BORDER, 10.0)]):
         x1 = low + (high - low) * (node + 1) / 2
-        density = (high - low) / 2 * share * norm.pdf(x1)
+        density = (high - low) / 2 * share * np.exp(-(x1**2) / 2) / np.sqrt(2 * np.pi)
         for a, chances in enumerate(CHANCES):
             side, cut = -x1, -(w1 * x1 + wa * a + b) / w2
-            both = norm.sf(np.maximum(side, cut), a, sd)
-            neither = norm.cdf(np.minimum(side, cut), a, sd)
+            both = ndtr((a - np.maximum(side, cut)) / sd)
+            neither = ndtr((np.minimum(side, cut) - a) / sd)
             # [side of the line x1 + x2 = 0, prediction]
-            joint = np.array([[neither, norm.cdf(side, a, sd) - neither], [norm.sf(side, a, sd) - both, both]]) @ density
+            joint = np.array([[neither, ndtr((side - a) / sd) - neither], [ndtr((a - side) / sd) - both, both]]) @ density
             for y in (0, 1):
                 chance = np.array(chances) if y else 1 - np.array(chances)
                 found[client, a, y] = chance @ joint / 2

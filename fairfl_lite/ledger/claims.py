@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from fairfl_lite import imports, papers, store
@@ -98,7 +98,7 @@ def kept(paper: str) -> dict[str, Claim]:
 
 def keep(paper: str, claims: dict[str, Claim], judged_by: str) -> None:
     """`judged_by` : the key as it was before they were judged."""
-    lines = [{k: _plain(v) for k, v in asdict(claim).items()} for claim in claims.values()]  # in the card's order
+    lines = [{k: _plain(v) for k, v in vars(claim).items()} for claim in claims.values()]  # in the card's order
     with suppress(StorageError):  # where nothing can be written, they are judged each time
         store.keep(_file(paper), {"key": judged_by, "claims": lines})
 

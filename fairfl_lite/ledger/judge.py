@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -66,7 +66,7 @@ class Judge:
             quote=spec.get("quote", ""),
             measured_validation=measured,
             verdict_validation=verdict,
-            **{**asdict(found), "note": "; ".join(filter(None, notes))},
+            **{**vars(found), "note": "; ".join(filter(None, notes))},
         )
 
     def find(self, entry: Entry, selection: str) -> Finding:

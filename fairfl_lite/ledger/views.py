@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import pandas as pd
@@ -66,7 +66,7 @@ class View:
 
 def frame(claims: Sequence[Claim]) -> pd.DataFrame:
     """The claims as a table, the columns those of `Claim`."""
-    return pd.DataFrame([asdict(c) for c in claims], columns=list(COLUMNS))
+    return pd.DataFrame([vars(c) for c in claims], columns=list(COLUMNS))
 
 
 def scoreboard(claims: Sequence[Claim]) -> pd.DataFrame:

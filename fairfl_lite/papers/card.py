@@ -7,10 +7,11 @@ strings; `load` expands them, and the claims of the prose, to entries with an id
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from fractions import Fraction
 from functools import cache, cached_property
 from pathlib import Path
@@ -173,8 +174,8 @@ class PaperCard:
         return self._fitting(pattern, "entry", self.entries.values())
 
     def _fitting(self, pattern: str, what: str, among: Iterable[Entry]) -> list[Entry]:
-        prefix = f"{self.paper}."
-        found = [e for e in among if fnmatchcase(e.id.removeprefix(prefix), pattern)]
+        prefix, fits = len(self.paper) + 1, re.compile(translate(pattern)).match
+        found = [e for e in among if fits(e.id, prefix)]
         if not found:
             raise FairFLError(f"The card {self.paper}.yml has no {what} {pattern}: correct the formula that names it.")
         return found
