@@ -13,6 +13,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -401,6 +402,9 @@ def test_only_the_chosen_cells_go_out(toy, monkeypatch):
 
     monkeypatch.setattr(clusters.Cluster, "_texts", asked)
     clusters.Cluster(None, "here").measure(toy("1", "2", "3"), level=["2"])
+    assert sent == ["2"]
+    with pytest.raises(FairFLError, match="leave --only out"):  # before anything is measured, and not when it is to be stored
+        clusters.Cluster(None, "here").measure(replace(toy("1", "2"), finish=lambda frame: frame.head(1)), level=["1"])
     assert sent == ["2"]
 
 

@@ -43,7 +43,7 @@ class Local:
         numbers = np.array([*np.atleast_1d(self.lr), self.decay, self.epochs, self.batch, self.momentum, self.prox, self.fade])
         if numbers.dtype.kind not in "if" or not ((numbers >= 0) & (numbers <= np.finfo(np.float32).max)).all():
             raise FairFLError(
-                "Local training needs lr, decay, epochs, batch, momentum, prox and fade that are at least 0 and finite as float32."
+                "Local training needs lr, decay, epochs, batch, momentum, prox and fade of at least 0 that are finite as float32."
             )
         if int(self.epochs) != self.epochs or int(self.batch) != self.batch:
             raise FairFLError(f"Local training needs whole epochs and batch, not {self.epochs} and {self.batch}.")

@@ -88,14 +88,18 @@ class Experiment:
             raise FairFLError(f"Experiment {self.name} has no cell with {only}.")
         return chosen
 
+    def part(self, **only: Any) -> list[Cell]:
+        """The cells that are stored by themselves; FairFLError where the result cannot be made in parts."""
+        if only and self.finish is not whole:
+            raise FairFLError(f"Experiment {self.name} makes its result from all cells at once: leave --only out.")
+        return self.select(**only)
+
     def store(self, **only: Any) -> None:
         """Measure every cell at full scale, go on from what an earlier run finished, and write results/<name>.csv.
 
         only : as for `frame`. What is stored of other cells stays, so that days of work can be done in parts.
         """
-        if only and self.finish is not whole:
-            raise FairFLError(f"Experiment {self.name} makes its result from all cells at once: leave --only out.")
-        cells = self.select(**only)
+        cells = self.part(**only)
         for name in self.data:
             data.fetch(name)
         began = time.monotonic()

@@ -110,9 +110,10 @@ class Cluster:
     def measure(self, experiment: Experiment, **only: Any) -> None:
         """Measure the cells of an experiment that are not kept yet, and keep them where `Experiment.store` looks.
 
-        only : as for `Experiment.tasks`.
+        only : as for `Experiment.part`.
         FairFLError when no worker can, BuildError when the cluster is lost or a cell fails: what was finished is kept.
         """
+        experiment.part(**only)
         for name in experiment.data:
             data.fetch(name)
         tasks = {task.key(): task for task in experiment.tasks(keep=store.root() / ".fairfl" / "cells", **only)}
