@@ -268,8 +268,7 @@ def parse(text: str) -> PaperCard:
     card = PaperCard(grids=grids, entries=entries, **given, **{k: raw.get(k, v) for k, v in _OPTIONAL.items()})
     for claim in raw["claims"] or ():
         with well_formed(f"claim {claim.get('id') if isinstance(claim, Mapping) else claim}"):
-            made = [_claim(raw, card, _fill({k: v for k, v in claim.items() if k != "each"}, keys))
-                    for keys in _product(claim.get("each", {}))]  # fmt: skip
+            made = [_claim(raw, card, _filled(claim, keys, raw["labels"])) for keys in _product(claim.get("each", {}))]
         for entry in made:
             add(entry)
     return card
@@ -299,6 +298,12 @@ def _product(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, str]]:
         for name, value in zip(axes, values, strict=True):
             keys |= value if isinstance(value, Mapping) else {name: value}
         yield {key: str(value) for key, value in keys.items()}
+
+
+def _filled(claim: Mapping[str, Any], keys: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
+    """A claim with its keys in place of their names; what it says has their labels, without the number of a row."""
+    named = {key: re.sub(r"^\(\d+\) ", "", labels.get(value, value)) for key, value in keys.items()}
+    return {k: _fill(v, named if k == "says" else keys) for k, v in claim.items() if k != "each"}
 
 
 def _fill(value: Any, keys: Mapping[str, str]) -> Any:

@@ -6,6 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import little
 import pytest
 import yaml
 
@@ -332,3 +333,11 @@ def test_an_entry_without_a_margin_says_where_to_add_one() -> None:
 def test_reading_a_printed_number(text: str, value: Fraction, unit: Fraction) -> None:
     assert papers.number(text) == value
     assert papers.unit(text) == unit
+
+
+def test_sentences_have_the_labels_and_selections_the_keys() -> None:
+    claim = {"id": "{m}.{x}", "kind": "level", "printed": "0.5", "select": {"method": "{m}"}, "says": "{m} beats {x}",
+             "each": {"m": ["fedavg", "other"], "x": ["a"]}}  # fmt: skip
+    made = little.card({**claim, "results": little.RUNS, "metric": "up"}, labels={"fedavg": "(1) FedAvg", "a": "A (b)"}).entries
+    assert [(e.id, e.says, e.spec["select"]["method"]) for e in made.values()] == [
+        ("little.fedavg.a", "FedAvg beats A (b)", "fedavg"), ("little.other.a", "other beats A (b)", "other")]  # fmt: skip
