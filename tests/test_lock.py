@@ -38,8 +38,12 @@ def test_every_package_is_there_once_with_the_hashes_of_its_files(name):
 
 
 def test_what_installed_packages_ask_for_is_locked():
-    """By the metadata of what is installed here: with --no-deps, nothing else would bring it."""
-    locked = {one.name: one for one in lock.read(ROOT / LOCK) if not one.marker or Marker(one.marker).evaluate()}
+    """By the metadata of what is installed here: with --no-deps, nothing else would bring it. An ordinary build of torch asks for
+    CUDA, which has a lock of its own."""
+    locked, cuda = ({one.name: one for one in lock.read(ROOT / name) if not one.marker or Marker(one.marker).evaluate()}
+                    for name in (LOCK, CUDA))  # fmt: skip
+    if any(canonicalize_name(Requirement(text).name) in cuda for text in metadata.requires("torch") or []):
+        locked |= cuda
     for name in locked:
         for requirement in map(Requirement, metadata.requires(name) or []):
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
