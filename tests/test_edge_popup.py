@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -258,6 +262,22 @@ def test_threads_change_nothing():
         local = Local("sgd", 0.1, 1e-4, 2, 8, momentum=0.9)
         found.append(EdgePopup(model).train(work, start.copy(), local, np.full(3, 0.1), key, None).tobytes())
     assert len(set(found)) == 1
+
+
+def test_the_process_that_compiles_trains_as_those_that_find_the_code(tmp_path):
+    train = """
+import hashlib, sys
+sys.path.insert(0, sys.argv[1])
+from test_edge_popup import KEY, NETWORKS, EdgePopup, Local, Supernet, np, rows
+model = Supernet(NETWORKS["large"])
+start, local = model.init(np.random.default_rng(1))[None], Local("sgd", 0.1, 1e-4, 3, 8, momentum=0.9)
+found = EdgePopup(model).train(rows(model.network, 64), start, local, np.array([0.1]), KEY)
+print(hashlib.sha256(found.tobytes()).hexdigest())
+"""
+    told = [sys.executable, "-c", train, str(Path(__file__).parent)]
+    env = os.environ | {"FAIRFL_CACHE": str(tmp_path)}
+    first, second = (subprocess.run(told, env=env, check=True, capture_output=True, text=True).stdout for _ in range(2))
+    assert first == second != ""
 
 
 def test_what_the_kernel_does_not_serve_goes_to_plain_torch():

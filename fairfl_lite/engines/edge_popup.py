@@ -55,8 +55,12 @@ ROWS = 8  # rows of a minibatch that go through a dense layer together
 NEAR = 1 << 16  # scores near the threshold that are collected at most
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
+inner, fast_inner = njit(forceinline=True), njit(forceinline=True, fastmath=FAST)
+"""For functions that kernels call. They become part of the kernel: if they stayed functions, the process that compiles would call
+copies that were compiled by themselves, whose sums may be in another order than in the code that is kept."""
 
-@njit
+
+@inner
 def _floats(n):
     """n zeros that begin where a cache line does."""
     whole = np.zeros(n + LANES, np.float32)
@@ -64,7 +68,7 @@ def _floats(n):
     return whole[skip : skip + n]
 
 
-@njit
+@inner
 def _smallest(p, rank):
     """The size of the element with `rank` others below it by size, rank from 0: by eleven, eleven and nine bits of the number."""
     bits = p.view(np.int32)
@@ -86,7 +90,7 @@ def _smallest(p, rank):
     return found.view(np.float32)[0]
 
 
-@njit
+@inner
 def _settled(p, place, tau, keep):
     """tau, after seeing to it that exactly `keep` scores are above it: of equal ones at the threshold those with the highest
     edge ids are moved up by one unit in the last place."""
@@ -104,7 +108,7 @@ def _settled(p, place, tau, keep):
     return tau
 
 
-@njit
+@inner
 def _threshold(p, place, keep, pads):
     """The largest score that is left out, where `keep` are kept; -1 where all are."""
     left = p.size - pads - keep
@@ -135,14 +139,14 @@ def _moved(p, u, at, g, constant, momentum, decay, rate, masked):
     return new
 
 
-@njit(fastmath=FAST)
+@fast_inner
 def _move(p, u, g, constant, momentum, decay, rate, masked):
     """One step for all parameters of a small layer."""
     for i in range(0, p.size, LANES):
         _moved(p, u, i, load(g, i), constant, momentum, decay, rate, masked)
 
 
-@njit(fastmath=FAST)
+@fast_inner
 def _dense(p, tau, constant, masked, x, inputs, outputs, rows, y, sums):
     """y [row, output] = x [row, input] times the kept weights; p [input / 16, output, 16], rows a multiple of ROWS."""
     blocks = inputs // LANES
@@ -178,7 +182,7 @@ def _dense(p, tau, constant, masked, x, inputs, outputs, rows, y, sums):
                 y[first + b, o] = total(load(sums, (o * ROWS + b) * LANES))
 
 
-@njit(fastmath=FAST)
+@fast_inner
 def _dense_back(p, u, tau, constant, masked, x, dx, dy, inputs, outputs, rows, momentum, decay, rate, low, high, near, part):
     """The gradient dx by x from dy [rows / 8, output, 8], and one step for all parameters.
 
@@ -235,7 +239,7 @@ def _dense_back(p, u, tau, constant, masked, x, dx, dy, inputs, outputs, rows, m
     return more, max(found, -1)
 
 
-@njit(fastmath=FAST)
+@fast_inner
 def _first(w, x, rows, side, channels, out):
     """out [row, channel / 16, side + 2, side + 2, 16] = relu of the first convolution of x [row, side + 2, side + 2], both with a
     border of 0; w [channel / 16, 9, 16]."""
@@ -271,7 +275,7 @@ def _pooled(a, b, c, d, out, which, at):
     store(which, at, at_best)
 
 
-@njit(fastmath=FAST)
+@fast_inner
 def _second(w, x, a, rows, side, channels, wide, out, which):
     """out [row, (side / 2)^2, wide] = pooled relu of the second convolution of a, and which of four positions it came from.
 
@@ -345,7 +349,7 @@ def _nine(weights, values, offsets, count, source, down, target, to, below):
     store(target, to + 2 * below + 32, t8)
 
 
-@njit(fastmath=FAST)
+@fast_inner
 def _conv_back(w, x, a, h, dh, which, rows, side, channels, wide, g1, g2, d, lists):
     """Gradients g1, g2 by the weights of both convolutions, from dh, that by what the pooling gave, h.
 
@@ -415,13 +419,13 @@ def _conv_back(w, x, a, h, dh, which, rows, side, channels, wide, g1, g2, d, lis
             store(g1, at + 128, t8)
 
 
-@njit
+@inner
 def _effective(p, tau, constant, masked, w):
     for i in range(0, p.size, LANES):
         store(w, i, _weight(load(p, i), tau, constant, masked))
 
 
-@njit
+@inner
 def _regrouped(w, channels, wide, out):
     """[channel / 16, wide, 9, 16] as [wide / 32, channel / 16, 9, 16, 32]."""
     blocks = channels // LANES
@@ -433,14 +437,14 @@ def _regrouped(w, channels, wide, out):
                     out[to] = w[((block * wide + o) * 9 + tap) * LANES + lane]
 
 
-@njit
+@inner
 def _thresholds(p, place, starts, keeps, pads, tau):
     for layer in range(tau.size):
         part = slice(starts[layer], starts[layer + 1])
         tau[layer] = _threshold(p[part], place[part], keeps[layer], pads[layer])
 
 
-@njit
+@inner
 def _forward(p, tau, constants, masked, starts, inputs, outputs, shape, x, count, rows, tops, h, y, sums, a, w1, w2, w3, which):
     """What each dense layer is given, h from tops[layer] on, and what the last one gives, y."""
     side, channels, wide = shape
@@ -463,7 +467,7 @@ def _forward(p, tau, constants, masked, starts, inputs, outputs, shape, x, count
                     h[tops[layer + 1] + b * inputs[layer + 1] + o] = max(y[b, o], _ZERO)
 
 
-@njit
+@inner
 def _buffers(shape, most, starts, inputs, outputs):
     """What one training, or one look, needs beside parameters: rows in flight are at most `most`, a multiple of ROWS."""
     side, channels, wide = shape
