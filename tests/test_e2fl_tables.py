@@ -42,6 +42,8 @@ def quick(name):
 COLUMNS = {
     "table1": {"approach": {"local", "fedavg", "ifca", "ifca-known", "q-ffl", "e2fl", "e2fl-gm", "frl"},
                "level": {"group", "user"}, "metric": {"avg", "worst", "best", "variance"}, "rounds": {1, 2, 4}, "seed": {0}},
+    "figure3": {"approach": {"fedavg", "ifca", "ifca-known", "q-ffl", "e2fl", "e2fl-gm", "frl"}, "metric": {"loss", "acc"},
+                "group": {1, 2, 3}, "seed": {0}},
     "inference": {"inference": {"loss", "oneshot", "binary", "binary-printed"}, "round": {1, 2, 4}, "seed": {0}},
     "table4": {"setting": {"iid", "non-iid"}, "method": {"fedavg", "fairfed", "e2fl", "fedavg-printed"},
                "metric": {"acc", "eod", "di", "finite"}, "seed": {0}},
@@ -63,7 +65,7 @@ def test_an_experiment_gives_what_the_card_asks_for(name):
         assert frame[frame.metric == "acc"].value.between(50, 100).all() and frame[frame.metric == "eod"].value.abs().max() <= 1
     else:
         assert len(frame) == np.prod([len(values) for values in COLUMNS[name].values()])
-        shares = frame[frame.metric != "variance"] if "metric" in frame else frame
+        shares = frame[~frame.metric.isin(["variance", "loss"])] if "metric" in frame else frame
         assert shares.value.between(0, 100).all()
 
 
@@ -100,6 +102,29 @@ def test_figure_4_is_of_the_run_of_table_1(monkeypatch):
     tables.table1("e2fl", 0, QUICK)
     monkeypatch.setattr(Federation, "run", None)
     assert set(tables.inference(0, QUICK).inference) == set(tables.WAYS)
+
+
+def test_figure_3_is_of_the_runs_of_table_1(monkeypatch):
+    """No round is run again; the mean over groups and the best group are those of the table, and losses those of all clients."""
+    for approach in ("fedavg", "ifca", "e2fl"):
+        table = tables.table1(approach, 0, QUICK).query("level == 'group' and rounds == 4")
+        with monkeypatch.context() as patch:
+            patch.setattr(Federation, "train", None)
+            found = tables.figure3(approach, 0, QUICK)
+        for name in found.approach.unique():
+            acc, wanted = (f[f.approach == name] for f in (found[found.metric == "acc"], table))
+            wanted = wanted.set_index("metric").value
+            assert acc.value.mean() == pytest.approx(wanted["avg"]) and acc.value.var(ddof=0) == pytest.approx(wanted["variance"])
+    fed = tables.rotated("fedavg", 0, QUICK)
+    params = fed.run(tables.learner("fedavg", 3), 4, record=(), keep=tables.kept(), every=25).state.params
+    logits = fed.logits(params, "test")[0]
+    rows = fed.shards["test"]
+    for q, own in enumerate(logits):
+        y = rows.examples.y[rows.rows(0, q)]
+        own = own.astype(float) - own.max(1, keepdims=True)
+        by_hand = np.mean(np.log(np.exp(own).sum(1)) - own[np.arange(len(y)), y])
+        seen = tables.figure3("fedavg", 0, QUICK).query(f"metric == 'loss' and group == {q + 1}").value.item()
+        assert seen == pytest.approx(by_hand, rel=1e-5)
 
 
 def test_shares_of_groups_that_are_found(monkeypatch):

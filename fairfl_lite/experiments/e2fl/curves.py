@@ -12,7 +12,7 @@ import pandas as pd
 from fairfl_lite import store
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.experiments.e2fl.federations import accuracies, levels, true_groups
-from fairfl_lite.federation import Federation, Method, State
+from fairfl_lite.federation import Answer, Federation, Method, State
 from fairfl_lite.federation.kept import Book, digest
 
 Also = Callable[[Federation, State], Mapping[str, np.ndarray]]
@@ -24,8 +24,7 @@ def curve(fed: Federation, method: Method, rounds: Sequence[int], keep: Path | s
     """The columns of Table 1 after each of `rounds`, ascending: tidy, with method, seed, round, metric, value.
 
     What was found is kept in the folder, beside the state of the run, which is written every `every` rounds. E2FL is looked at
-    twice, as "<name>" by its group models and as "<name> (gm)" by the global one. A method that infers groups has every client
-    choose its group first. What `also` finds is beside the columns.
+    twice, by its group models and by the global one: see `after`. What `also` finds is beside the columns.
     """
     rounds = [int(t) for t in rounds]
     if not rounds or rounds != sorted(set(rounds)) or rounds[0] < 1:
@@ -42,13 +41,20 @@ def curve(fed: Federation, method: Method, rounds: Sequence[int], keep: Path | s
     return pd.concat(frames, ignore_index=True)
 
 
-def _look(fed: Federation, method: Method, t: int, keep: Path, on: str, every: int, also: Also | None) -> pd.DataFrame:
+def after(fed: Federation, method: Method, t: int, keep: Path | str, every: int = 10) -> tuple[State, dict[str, Answer]]:
+    """The state after t rounds, in which every client has chosen its group, and what is looked at: the method's answer by its
+    name, and the global model of a method with groups of rankings as "<name> (gm)"."""
     state = fed.run(method, t, record=(), keep=keep, every=every).state
     if hasattr(method, "settled"):
         state = method.settled(fed, state)
     answers = {method.name: method.answer(state)}
     if "groups" in state.memory:
         answers[f"{method.name} (gm)"] = state.params
+    return state, answers
+
+
+def _look(fed: Federation, method: Method, t: int, keep: Path, on: str, every: int, also: Also | None) -> pd.DataFrame:
+    state, answers = after(fed, method, t, keep, every)
     found = {name: levels(accuracies(fed, answer, on), true_groups(fed)) for name, answer in answers.items()}
     if also:
         found[method.name] |= also(fed, state)

@@ -1,7 +1,7 @@
-"""E2FL's Tables 1, 3, 4 and 5, its Figure 4, and styles of handwriting in the place of FEMNIST.
+"""E2FL's Tables 1, 3, 4 and 5, its Figures 3 and 4, and styles of handwriting in the place of FEMNIST.
 
-Long runs are kept in the cache folder, by all that they depend on, and go on where they were stopped. Table 1 and Figure 4 look
-at the same run of E2FL: whichever is measured first does the work of both.
+Long runs are kept in the cache folder, by all that they depend on, and go on where they were stopped. Table 1 and both figures
+look at the same runs: whichever is measured first does the work of all.
 """
 
 from __future__ import annotations
@@ -22,8 +22,19 @@ from fairfl_lite.clients import Debias
 from fairfl_lite.errors import choose
 from fairfl_lite.experiments.base import Experiment, grid, named
 from fairfl_lite.experiments.e2fl import federations
-from fairfl_lite.experiments.e2fl.curves import curve
-from fairfl_lite.experiments.e2fl.federations import ADULT, COUNTS, RANKED, STEP, WEIGHED, accuracies_alone, levels, true_groups
+from fairfl_lite.experiments.e2fl.curves import after, curve
+from fairfl_lite.experiments.e2fl.federations import (
+    ADULT,
+    COUNTS,
+    RANKED,
+    STEP,
+    WEIGHED,
+    accuracies,
+    accuracies_alone,
+    levels,
+    losses,
+    true_groups,
+)
 from fairfl_lite.federation import Federation, Method, State
 from fairfl_lite.federation.kept import Book
 from fairfl_lite.methods import (
@@ -87,6 +98,9 @@ WAYS: dict[str, Callable[[int], Any]] = {
 """Ways to infer a group, by their number of groups. The second binary search is as Algorithm 3 prints it."""
 
 
+_GLOBAL = {"e2fl (gm)": "e2fl-gm"}
+
+
 def kept() -> Path:
     """Where runs are kept."""
     return store.cache_folder() / "runs" / "e2fl"
@@ -126,7 +140,7 @@ def table1(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
     found = looked(approach, seed, at)
     found = found[found.metric.str.match("group_|user_")]
     parts = found.metric.str.split("_", expand=True)
-    return pd.DataFrame({"approach": found.method.replace("e2fl (gm)", "e2fl-gm"), "level": parts[0],
+    return pd.DataFrame({"approach": found.method.replace(_GLOBAL), "level": parts[0],
                          "metric": parts[1].replace("var", "variance"), "rounds": found["round"], "seed": found.seed,
                          "value": found.value})  # fmt: skip
 
@@ -138,6 +152,20 @@ def looked(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
         return alone(fed, at.alone, at.rounds)
     also = partial(inferred, asked=at.asked) if approach == "e2fl" else None
     return curve(fed, method, at.rounds, kept(), every=25, also=also)
+
+
+def figure3(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
+    """Figure 3c: log loss and accuracy (in percent) on the test images of each group after the last round of Table 1's run, for a
+    client of the group on average; groups from 1."""
+    fed, method = rotated(approach, seed, at), learner(approach, len(at.counts))
+    _, answers = after(fed, method, at.rounds[-1], kept(), every=25)
+    (group,) = true_groups(fed)
+    found = {(name, metric): [of[group == q].mean() for q in range(len(at.counts))]
+             for name, answer in answers.items()
+             for metric, (of,) in {"loss": losses(fed, answer), "acc": 100 * accuracies(fed, answer)}.items()}  # fmt: skip
+    frame = pd.DataFrame(found, index=pd.Index(range(1, len(at.counts) + 1), name="group"))
+    tidy = frame.rename(columns=_GLOBAL).rename_axis(columns=["approach", "metric"]).unstack().rename("value").reset_index()
+    return tidy.assign(seed=seed)[["approach", "metric", "group", "seed", "value"]]
 
 
 def inferred(fed: Federation, state: State, asked: int) -> dict[str, np.ndarray]:
@@ -268,6 +296,8 @@ EXPERIMENTS = (
                settings=_ROTATED | {"clients alone": f"the first {PAPER.alone} of each group"}),
     Experiment("e2fl/inference", inference, grid(seed=_SEEDS), ("mnist",), seeds=3, workers=2,
                settings=_ROTATED | {"clients asked": PAPER.asked}),
+    Experiment("e2fl/figure3", figure3, grid(seed=_SEEDS, approach=_APPROACHES[:-1]), ("mnist",), seeds=3, workers=2,
+               settings=_ROTATED),
     Experiment("e2fl/table3", table3, grid(part=("train", "test", "rows")), ("adult",), seeds=1),
     Experiment("e2fl/table4", table4, _ADULT, ("adult",), seeds=3, workers=2,
                settings={"ranked": repr(replace(ADULT, batch=ADULT_BATCH)), "weighed rate": ADULT_RATE,
