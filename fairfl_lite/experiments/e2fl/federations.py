@@ -6,7 +6,7 @@ group, all test images turned by the group's angle, and a client's accuracy is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -176,22 +176,13 @@ def true_groups(fed: Federation) -> np.ndarray:
 def accuracies(fed: Federation, answer: Answer, on: str = "test") -> np.ndarray:
     """The accuracy of each client, [run, client]: its model on its own rows of a part by client, or on its group's rows of a part
     by group. A model is asked once about a group, however many clients that serves."""
-    return _asked(fed, answer, on, lambda models, **who: metrics.accuracy(fed.report(models, on, **who)))
-
-
-def losses(fed: Federation, answer: Answer, on: str = "test") -> np.ndarray:
-    """The mean log loss of each client, as `accuracies`."""
-    return _asked(fed, answer, on, lambda models, **who: fed.losses(models, on, **who))
-
-
-def _asked(fed: Federation, answer: Answer, on: str, ask: Callable[..., np.ndarray]) -> np.ndarray:
     if fed.shards[on].clients == fed.clients:
-        return ask(answer)
+        return metrics.accuracy(fed.report(answer, on))
     group = true_groups(fed)
     if not isinstance(answer, Models):
         if answer.ndim != 2:
             raise FairFLError("Models of single clients are asked about their groups one lot at a time: see accuracies_alone.")
-        return gather(ask(answer), group)
+        return gather(metrics.accuracy(fed.report(answer, on)), group)
     found = np.full(group.shape, np.nan)
     for q in range(answer.models.shape[1]):
         own = np.asarray(answer.of) == q
@@ -200,7 +191,7 @@ def _asked(fed: Federation, answer: Answer, on: str, ask: Callable[..., np.ndarr
         for line, groups in zip(who, asked, strict=True):
             line[: len(groups)] = groups
         if who.size:
-            known = ask(answer.models[:, q], who=who)
+            known = metrics.accuracy(fed.report(answer.models[:, q], on, who=who))
             for r, groups in enumerate(asked):
                 by_group = dict(zip(groups, known[r], strict=False))
                 found[r, own[r]] = [by_group[g] for g in group[r, own[r]]]

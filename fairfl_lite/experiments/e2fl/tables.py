@@ -29,13 +29,11 @@ from fairfl_lite.experiments.e2fl.federations import (
     RANKED,
     STEP,
     WEIGHED,
-    accuracies,
     accuracies_alone,
     levels,
-    losses,
     true_groups,
 )
-from fairfl_lite.federation import Federation, Method, State
+from fairfl_lite.federation import Federation, Method, Models, State
 from fairfl_lite.federation.kept import Book
 from fairfl_lite.methods import (
     E2FL,
@@ -155,17 +153,32 @@ def looked(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
 
 
 def figure3(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
-    """Figure 3c: log loss and accuracy (in percent) on the test images of each group after the last round of Table 1's run, for a
-    client of the group on average; groups from 1."""
+    """Figure 3c: what the test images of each group show after the last round of Table 1's run, for a client of the group on
+    average; groups from 1. See `seen` for the metrics."""
     fed, method = rotated(approach, seed, at), learner(approach, len(at.counts))
     _, answers = after(fed, method, at.rounds[-1], kept(), every=25)
-    (group,) = true_groups(fed)
-    found = {(name, metric): [of[group == q].mean() for q in range(len(at.counts))]
-             for name, answer in answers.items()
-             for metric, (of,) in {"loss": losses(fed, answer), "acc": 100 * accuracies(fed, answer)}.items()}  # fmt: skip
-    frame = pd.DataFrame(found, index=pd.Index(range(1, len(at.counts) + 1), name="group"))
-    tidy = frame.rename(columns=_GLOBAL).rename_axis(columns=["approach", "metric"]).unstack().rename("value").reset_index()
-    return tidy.assign(seed=seed)[["approach", "metric", "group", "seed", "value"]]
+    (group,), tested, rows = true_groups(fed), fed.shards["test"], []
+    for name, answer in answers.items():
+        models, of = (answer.models[0], answer.of[0]) if isinstance(answer, Models) else (answer, np.zeros(fed.clients, int))
+        for q in range(len(at.counts)):
+            y, found = tested.examples.y[tested.rows(0, q)], dict.fromkeys(SEEN, 0.0)
+            for m, share in zip(*np.unique(of[group == q], return_counts=True), strict=True):
+                ((logits,),) = fed.logits(models[[m]], "test", who=np.array([[q]]))
+                for metric, value in seen(logits, y).items():
+                    found[metric] += value * share / np.sum(group == q)
+            rows += [(_GLOBAL.get(name, name), metric, q + 1, seed, value) for metric, value in found.items()]
+    return pd.DataFrame(rows, columns=["approach", "metric", "group", "seed", "value"])
+
+
+SEEN = ("loss", "acc", "turned")
+
+
+def seen(logits: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """Of a model on images: mean log loss, accuracy in percent, and percent of the sixes and nines that are taken for the other,
+    which half a turn makes of them."""
+    guess, other = logits.argmax(1), y * (y != 6) * (y != 9) + 9 * (y == 6) + 6 * (y == 9)
+    loss = np.logaddexp.reduce(logits.astype(float), axis=1) - logits[np.arange(len(y)), y]
+    return dict(zip(SEEN, (loss.mean(), 100 * np.mean(guess == y), 100 * np.mean((guess == other)[other != y])), strict=True))
 
 
 def inferred(fed: Federation, state: State, asked: int) -> dict[str, np.ndarray]:
