@@ -14,9 +14,6 @@ from fairfl_lite.press.site import LEDGER
 
 ROOT = Path(__file__).parent.parent
 
-TO_MEASURE = {f"e2fl/{name}" for name in ("table1", "figure3", "inference", "table4")}
-"""Experiments that have no result yet: the list only shrinks."""
-
 
 def code(source: str, *tags: str, **metadata: Any) -> nbformat.NotebookNode:
     return nbformat.v4.new_code_cell(source, metadata={**({"tags": list(tags)} if tags else {}), **metadata})

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
-from small import TO_MEASURE
 
 from fairfl_lite import data, experiments, results, store
 from fairfl_lite.errors import FairFLError
@@ -184,7 +183,7 @@ def test_stored_digits_are_no_difference():
     assert not compare(stored, fresh).agrees and written(fresh.round(6)) == "%.10g"
 
 
-@pytest.mark.parametrize("name", [name for name in experiments.names() if name not in TO_MEASURE])
+@pytest.mark.parametrize("name", experiments.names())
 def test_every_stored_result_can_be_compared_with_itself(name, monkeypatch):
     """Keys are found that make its rows unique, and what was read is what would be written again."""
     monkeypatch.delenv("FAIRFL_ROOT")

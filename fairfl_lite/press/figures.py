@@ -59,6 +59,7 @@ LOOKS = {
     "fairbatch": ("FedAvg+FairBatch", _BROWN, "<"),
     "fairreg": ("FedAvg+FairReg", _FOREST, ">"),
     "ifca": ("IFCA", _PURPLE, "<"),
+    "frl": ("FRL", _TEAL, "h"),
     "printed": ("printed", _GREY, "|"),
     # Groups: the one that has been disadvantaged (a = 0) is wine, the other teal, whatever the attribute.
     "a=0": ("a = 0", _WINE, "o"),
