@@ -98,6 +98,26 @@ def test_a_stopped_cell_goes_on_and_ends_with_the_same_bytes(approach, tmp_path,
     assert sorted(p.name for p in folder.iterdir()) == sorted(p.name for p in first.iterdir())
 
 
+@pytest.mark.parametrize("approach", ["e2fl", "fedavg"])
+def test_a_longer_run_goes_on_from_that_of_table_1_and_leaves_it(approach, monkeypatch):
+    """Six rounds after four are two more, and give what six at once give; the state after four is still there."""
+    table, calls, train = tables.table1(approach, 0, QUICK).to_csv(), [], Federation.train
+
+    def counted(self, *args, **options):
+        calls.append(1)
+        return train(self, *args, **options)
+
+    monkeypatch.setattr(Federation, "train", counted)
+    found = tables.longer(6, approach, 0, QUICK)
+    assert len(calls) == 2
+    tables.longer(5, approach, 0, QUICK), tables.figure3(approach, 0, QUICK)
+    assert len(calls) == 2 + 5 and tables.table1(approach, 0, QUICK).to_csv() == table
+    folder = tables.kept().with_name("other")
+    monkeypatch.setattr(tables, "kept", lambda: folder)
+    whole = tables.table1(approach, 0, replace(QUICK, rounds=(1, 6))).query("rounds == 6")
+    pd.testing.assert_frame_equal(found.reset_index(drop=True), whole.reset_index(drop=True))
+
+
 def test_figure_4_is_of_the_run_of_table_1(monkeypatch):
     tables.table1("e2fl", 0, QUICK)
     monkeypatch.setattr(Federation, "run", None)

@@ -135,7 +135,24 @@ def rotated(approach: str, seed: int, at: Extent = PAPER) -> Federation:
 
 def table1(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
     """Table 1 for one approach and seed after each of the rounds; E2FL's global model is beside it as "e2fl-gm"."""
-    found = looked(approach, seed, at)
+    return _in_columns(looked(approach, seed, at))
+
+
+def longer(rounds: int, approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
+    """Table 1's columns after more rounds than its own. The run goes on from Table 1's in a folder of its own, so that what the
+    table and the figures look at stays."""
+    fed, method = rotated(approach, seed, at), learner(approach, len(at.counts))
+    begun = Book(fed, method, (), (), kept()).path
+    assert begun is not None
+    folder = begun.parent / "longer"
+    if not (folder / begun.name).exists():
+        after(fed, method, at.rounds[-1], kept(), every=25)
+        store.write_arrays(folder / begun.name, **store.read_arrays(begun))
+    return _in_columns(curve(fed, method, [rounds], folder, every=25))
+
+
+def _in_columns(found: pd.DataFrame) -> pd.DataFrame:
+    """What `curve` gives, by Table 1's levels and metrics."""
     found = found[found.metric.str.match("group_|user_")]
     parts = found.metric.str.split("_", expand=True)
     return pd.DataFrame({"approach": found.method.replace(_GLOBAL), "level": parts[0],
@@ -307,6 +324,8 @@ _ADULT = [*grid(seed=_SEEDS, setting=tuple(ALPHA), method=("fedavg", "fairfed", 
 EXPERIMENTS = (
     Experiment("e2fl/table1", table1, grid(seed=_SEEDS, approach=_APPROACHES), ("mnist",), seeds=3, workers=2,
                settings=_ROTATED | {"clients alone": f"the first {PAPER.alone} of each group"}),
+    Experiment("e2fl/longer", longer, grid(rounds=(600, 1000), approach=_APPROACHES[:3], seed=(0,)), ("mnist",), seeds=1,
+               workers=2, settings=_ROTATED),
     Experiment("e2fl/inference", inference, grid(seed=_SEEDS), ("mnist",), seeds=3, workers=2,
                settings=_ROTATED | {"clients asked": PAPER.asked}),
     Experiment("e2fl/figure3", figure3, grid(seed=_SEEDS, approach=_APPROACHES[:-1]), ("mnist",), seeds=3, workers=2,
