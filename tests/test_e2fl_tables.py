@@ -226,7 +226,9 @@ def test_table_3_agrees_with_the_publishers_own_share():
     for part, rows in (("train", 30_162), ("test", 15_060)):
         high += rows / 45_222 * sum(found[f"{part}.{sex}"] * found[f"{part}.{sex}.positive"] for sex in ("male", "female"))
     assert round(100 * high, 2) == 24.78 and found["rows"] == 48_842
-    for part in ("train", "test"):
+    whole = sum(found[f"all.{sex}"] * found[f"all.{sex}.positive"] for sex in ("male", "female"))
+    assert whole == pytest.approx(high)
+    for part in ("train", "test", "all"):
         assert found[f"{part}.male"] + found[f"{part}.female"] == pytest.approx(1)
         pd.testing.assert_frame_equal(
             tables.table3(part).sort_values("name").reset_index(drop=True),

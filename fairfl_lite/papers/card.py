@@ -451,7 +451,8 @@ def _goodness(printed: str, sense: str) -> Fraction:
 def _effect(raw: Mapping[str, Any], entry: Entry, other: Entry, key: str, what: str) -> Entry:
     decimals = max(len(e.printed.partition(".")[2]) for e in (entry, other))
     label = raw["labels"].get(other.keys[key], other.keys[key])
-    spec: dict[str, Any] = {"cells": [entry.id, other.id], **{k: entry.spec[k] for k in ("note",) if k in entry.spec}}
+    carried = {k: entry.spec[k] for k in ("note", "would_decide") if k in entry.spec}
+    spec: dict[str, Any] = {"cells": [entry.id, other.id], **carried}
     a, b = number(entry.printed), number(other.printed)
     less = f"less {label}"
     if what == "contribution" and raw["metrics"][entry.keys["metric"]] == "closer":
