@@ -18,7 +18,7 @@ from torch.nn.functional import conv2d, cross_entropy, linear, max_pool2d, relu
 
 from fairfl_lite.clients import Local
 from fairfl_lite.data.shards import Examples, Pixels, Standard
-from fairfl_lite.engines import Plain, Work, get
+from fairfl_lite.engines import Plain, Work, edge_popup, get
 from fairfl_lite.engines.edge_popup import EdgePopup
 from fairfl_lite.engines.order import passes
 from fairfl_lite.errors import FairFLError
@@ -225,6 +225,24 @@ def test_scores_and_losses_are_those_of_plain_torch():
         assert (fast[0] == plain[0]).all() and fast[0].sum() == 50
         np.testing.assert_allclose(fast[1], plain[1], rtol=1e-5)
         np.testing.assert_allclose(*(engine(model).logits(work, params, which) for engine in (EdgePopup, Plain)), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["table", "lenet"])
+def test_a_look_in_pieces_is_that_at_once(name, monkeypatch):
+    """100 rows, 32 at a time: the same bits, and never more rows held as numbers."""
+    model, held, whole_rows = Supernet(NETWORKS[name]), [], EdgePopup._rows
+    work, params = rows(NETWORKS[name], 100), model.init(np.random.default_rng(0))[None]
+    at_once = EdgePopup(model).logits(work, params, np.array([0]))
+
+    def seen(*args):
+        found = whole_rows(*args)
+        held.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(EdgePopup, "_rows", seen)
+    monkeypatch.setattr(edge_popup, "LOOK", 32)
+    assert np.array_equal(EdgePopup(model).logits(work, params, np.array([0])), at_once)
+    assert held == [32, 32, 32, 4]
 
 
 def test_a_start_has_each_score_once_and_both_signs():

@@ -52,6 +52,7 @@ keep_compiled(__file__, simd.__file__)
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 ROWS = 8  # rows of a minibatch that go through a dense layer together
+LOOK = 128 * ROWS  # rows that are looked at together, so that a test set is not held as numbers at once
 NEAR = 1 << 16  # scores near the threshold that are collected at most
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
@@ -728,9 +729,10 @@ class EdgePopup:
             for i in lot:
                 if model[i] != held:
                     held, p = model[i], self._held(theta[model[i]])
-                x, y = self._rows(work, i)
-                out = np.empty((len(y), self.model.classes), np.float32)
-                _look(p, *self.layout, x, out)
+                out = np.empty((work.stop[i] - work.start[i], self.model.classes), np.float32)
+                for first in range(0, len(out), LOOK):
+                    x, _ = self._rows(work, i, first, LOOK)
+                    _look(p, *self.layout, x, out[first : first + LOOK])
                 found.append((int(i), out))
             return found
 
@@ -747,9 +749,10 @@ class EdgePopup:
         _take(np.ascontiguousarray(params, np.float32), self.layout.place, p)
         return p
 
-    def _rows(self, work: Work, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of a replica as the kernel reads them, float32 [row, ...]: images with a border of 0, tables filled up."""
-        rows = work.index[work.start[i] : work.stop[i]]
+    def _rows(self, work: Work, i: int, first: int = 0, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of a replica, or `count` of them, as the kernel reads them, float32 [row, ...]: images with a border of 0,
+        tables filled up."""
+        rows = work.index[work.start[i] : work.stop[i]][first : None if count is None else first + count]
         x = np.asarray(work.inputs(work.examples.X[rows], int(work.run[i])), np.float32)
         if self.layout.shape[0]:
             x = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
