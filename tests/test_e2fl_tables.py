@@ -124,6 +124,15 @@ def test_figure_4_is_of_the_run_of_table_1(monkeypatch):
     assert set(tables.inference(0, QUICK).inference) == set(tables.WAYS)
 
 
+def test_clients_infer_their_groups_in_lots_as_they_do_together(monkeypatch):
+    fed, method = tables.rotated("e2fl", 0, QUICK), tables.learner("e2fl", 3)
+    state = fed.run(method, 3, record=()).state
+    together = tables.inferred(fed, state, asked=5)
+    monkeypatch.setattr(tables, "TOGETHER", 2)
+    in_lots = tables.inferred(fed, state, asked=5)
+    assert list(in_lots) == list(together) and all((in_lots[way] == together[way]).all() for way in together)
+
+
 def test_figure_3_is_of_the_runs_of_table_1(monkeypatch):
     """No round is run again; accuracies of groups have the mean and the variance of the table."""
     for approach in ("fedavg", "ifca", "e2fl"):
