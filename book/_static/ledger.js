@@ -279,7 +279,7 @@
       const [x, y] = [(v) => +(left + across(v)).toFixed(1), (v) => +(side - across(v)).toFixed(1)];
       const inside = (v) => scale(v) >= low && scale(v) <= high;
       const ticks = (bent ? [-1000, -100, -10, -1, 0, 1, 10, 100, 1000, 10000] : even(low, high)).filter(inside);
-      const made = svg("svg", { viewBox: `-8 -8 ${left + side + 16} ${side + bottom + 8}`, role: "img",
+      const made = svg("svg", { viewBox: `-8 -8 ${left + side + 28} ${side + bottom + 8}`, role: "img",
         "aria-label": `${shown.length} ${kind}s, printed against ours; the list has the same numbers` });
       for (const tick of ticks) {
         const text = String(+tick.toPrecision(6)).replace("-", "−");
