@@ -186,7 +186,7 @@ def test_levels_after_fewer_rounds_and_their_differences_are_not_judged(save: Sa
     save("e2fl/table1", as_printed("t1"))
     level, effect = (ledger.claim(f"e2fl.t1.e2fl.group.variance{end}") for end in ("", ".effect"))
     assert (level.verdict, level.measured) == ("cannot tell", pytest.approx(1.63))
-    assert level.detail.startswith("3,000 rounds would decide")
+    assert level.detail.startswith("3,000 rounds (6,000 for q-FFL), and as many images")
     assert np.isnan(level.power) and level.stand_in is None
     assert (effect.verdict, effect.printed, effect.measured) == ("cannot tell", "-30.18", pytest.approx(-30.18))
     assert effect.detail == level.detail and "after 300 rounds of the paper's 3,000" in " ".join(effect.note.split())
@@ -267,7 +267,7 @@ def test_equality_and_equity_are_judged_apart(save: Save) -> None:
     fall, rise = ledger.claim("e2fl.s6.1.e2fl.group"), ledger.claim("e2fl.s6.1.q-ffl.group")
     assert (fall.measured, fall.verdict) == (pytest.approx(1 - 8 / 30, abs=1e-4), "cannot tell")
     assert (rise.measured, rise.printed, rise.verdict) == (pytest.approx(-1 / 3, abs=1e-4), "-81%", "cannot tell")
-    assert fall.detail.startswith("3,000 rounds would decide")
+    assert fall.detail == ledger.claim("e2fl.s6.1.q-ffl.group").detail and fall.detail.startswith("3,000 rounds (6,000")
     assert ledger.claim("e2fl.s6.1.q-ffl.equity").detail.startswith("6,000 rounds would decide")
     assert ledger.claim("e2fl.s7.outperforms.variance.user").verdict == "no effect"
 
