@@ -250,10 +250,10 @@ def test_fairfed_that_gains_as_much_with_iid_data_is_not_said_to_gain_nothing(sa
     assert ledger.claim("e2fl.appA.fairfed.iid.eod").verdict == "reversed"
 
 
-def rotated(**values: tuple[float, float]) -> pd.DataFrame:
+def rotated(rounds: int = 300, **values: tuple[float, float]) -> pd.DataFrame:
     """Of each approach its variance between groups and between clients, in five runs."""
     wiggle = 0.01 * np.arange(-2, 3)
-    return runs(*(({"approach": name.replace("_", "-"), "level": level, "metric": "variance", "rounds": 300}, v + wiggle)
+    return runs(*(({"approach": name.replace("_", "-"), "level": level, "metric": "variance", "rounds": rounds}, v + wiggle)
                   for name, both in values.items() for level, v in zip(("group", "user"), both, strict=True)))  # fmt: skip
 
 
@@ -270,6 +270,18 @@ def test_equality_and_equity_are_judged_apart(save: Save) -> None:
     assert fall.detail == ledger.claim("e2fl.s6.1.q-ffl.group").detail and fall.detail.startswith("3,000 rounds (6,000")
     assert ledger.claim("e2fl.s6.1.q-ffl.equity").detail.startswith("6,000 rounds would decide")
     assert ledger.claim("e2fl.s7.outperforms.variance.user").verdict == "no effect"
+
+
+def test_what_comes_of_it_after_more_rounds_is_judged_by_the_longer_runs_alone(save: Save) -> None:
+    save("e2fl/table1", rotated(fedavg=(30.0, 4.5), ifca_known=(1.0, 0.2), e2fl=(8.0, 4.4), e2fl_gm=(3.0, 3.0)))
+    save("e2fl/longer", rotated(600, fedavg=(9.0, 8.0), ifca_known=(9.0, 3.0), e2fl=(9.0, 2.0), e2fl_gm=(3.0, 2.2)))
+    wanted = {
+        "equity": ("confirmed", "no effect"), "equality": ("no effect", "confirmed"), "equity.known": ("reversed", "no effect"),
+        "equality.known": ("reversed", "confirmed"), "own-model.variance": ("reversed", "no effect"),
+    }  # fmt: skip
+    assert {i: tuple(ledger.claim(f"e2fl.s6.1.{n}{i}").verdict for n in ("", "longer.")) for i in wanted} == wanted
+    save("e2fl/longer", rotated(300, fedavg=(9.0, 8.0), e2fl=(9.0, 2.0)))
+    assert "has no rows for" in ledger.claim("e2fl.s6.1.longer.equality").note
 
 
 def test_groups_are_inferred_at_each_look(save: Save) -> None:

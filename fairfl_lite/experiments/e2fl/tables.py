@@ -331,7 +331,7 @@ _ADULT = [*grid(seed=_SEEDS, setting=tuple(ALPHA), method=("fedavg", "fairfed", 
 EXPERIMENTS = (
     Experiment("e2fl/table1", table1, grid(seed=_SEEDS, approach=_APPROACHES), ("mnist",), seeds=3, workers=2,
                settings=_ROTATED | {"clients alone": f"the first {PAPER.alone} of each group"}),
-    Experiment("e2fl/longer", longer, grid(rounds=(600, 1000), approach=_APPROACHES[:3], seed=(0,)), ("mnist",), seeds=1,
+    Experiment("e2fl/longer", longer, grid(rounds=(600,), approach=_APPROACHES[:3], seed=_SEEDS), ("mnist",), seeds=3,
                workers=2, settings=_ROTATED),
     Experiment("e2fl/inference", inference, grid(seed=_SEEDS), ("mnist",), seeds=3, workers=2,
                settings=_ROTATED | {"clients asked": PAPER.asked}),
