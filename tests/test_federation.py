@@ -16,6 +16,7 @@ import pytest
 import torch
 from test_engine import federation
 from toy import rows as toy_rows
+from toy import uneven
 
 from fairfl_lite import metrics
 from fairfl_lite.clients import Debias, Local
@@ -330,6 +331,38 @@ def test_a_client_that_lacks_a_group_has_the_gradient_0(engine):
 
     values, slopes = fed.gradient(fed.start(), gap)
     assert values[0, 0] == 0 and (slopes[0, 0] == 0).all() and (slopes[0, 1:, :4] != 0).all()
+
+
+@pytest.mark.parametrize("engine", ["fused", "plain"])
+@pytest.mark.parametrize("scale", [0.01, 1, 30])  # models that are all alike, and models of which most are far off
+def test_the_model_with_the_lowest_loss_is_that_of_the_losses(engine, scale):
+    fed = uneven(Local(), engine=engine, diverged="keep")
+    models = (scale * np.random.default_rng(4).normal(size=(2, 9, 5))).astype(np.float32)
+    models[0, 2], models[1, 5, 3], models[1, 8] = (
+        models[0, 7],
+        np.inf,
+        models[1, 0],
+    )  # the first of equals; none that is not finite
+    for who in (None, np.array([[2, -1], [1, 0]])):
+        losses = fed.losses(models, who=who, cross=True)
+        assert (fed.lowest(models, who=who) == np.nan_to_num(losses, nan=np.inf).argmin(1)).all()
+    equal = np.repeat(models[:, :1], 9, axis=1)
+    assert (fed.lowest(equal) == 0).all()
+    with pytest.raises(FairFLError, match="cannot be asked"):
+        replace(fed, diverged="refuse").lowest(models)
+
+
+def test_most_rows_of_a_model_that_is_far_off_are_not_read(monkeypatch):
+    fed, read, score = uneven(Local(), engine="fused"), [], Fused.score
+    monkeypatch.setattr(
+        Fused, "score", lambda self, work, *more, **loss: read.append(work.rows.sum()) or score(self, work, *more, **loss)
+    )
+    good = fed.run(FedAvg(), 30, record=()).state.params
+    read.clear()
+    assert (fed.lowest(np.stack([-900 * good, good, -700 * good], axis=1)) == [[1, 1, 1], [1, 0, 1]]).all()
+    assert (
+        sum(read) == fed.sizes().sum() + 2 * 8 * (fed.sizes() > 0).sum()
+    )  # of the other two the first eight rows of each client
 
 
 def test_a_part_that_lacks_the_last_class_is_counted_like_the_others():

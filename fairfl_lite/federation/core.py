@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from fairfl_lite.data import Images, Partition, Table
 
 Aggregate = Callable[[np.ndarray], np.ndarray]
+FIRST = 8  # rows of a client by which models are compared first, see Federation.lowest
 
 
 def plain_sum(messages: np.ndarray) -> np.ndarray:
@@ -248,6 +250,38 @@ class Federation:
         counts, losses = self._score(params, on, who, cross, loss=True)
         with np.errstate(invalid="ignore", divide="ignore"):
             return losses / counts.sum(axis=(-3, -2, -1))
+
+    def lowest(self, models: np.ndarray, on: str = "train", *, who: np.ndarray | None = None) -> np.ndarray:
+        """Which of models [run, model, P] has the lowest mean log loss on the rows of each participant, [run, participant]: the
+        first of equals, 0 for a client without rows.
+
+        The answer is that of `losses`, with most rows unread: no loss is negative, so a model is given up when its sum over a
+        client's first rows is above that of another one over all.
+        """
+        work, who = self._work(self._part(on), who)
+        count, rows = self._shaped(models, 0).shape[1], work.rows
+        theta = self._finite(models.reshape(-1, self.model.size))
+        sums, whole = np.zeros((len(rows), count)), np.full((len(rows), count), np.inf)
+        open_ = np.isfinite(theta).all(1).reshape(len(who), count)[work.run]
+        steps = [0, *(FIRST << k for k in range(64) if FIRST << k < rows.max(initial=0)), int(rows.max(initial=0))]
+
+        def read(pairs: np.ndarray, low: int, high: int) -> None:
+            i, q = np.nonzero(pairs & (rows > low)[:, None])
+            start = work.start[i] + low
+            part = replace(work, run=work.run[i], start=start, stop=np.minimum(start + high - low, work.stop[i]))
+            found = self._engine.score(part, theta, work.run[i] * count + q, loss=True)[1]
+            sums[i, q] += np.nan_to_num(found, nan=np.inf)
+
+        for k, (low, high) in enumerate(pairwise(steps)):
+            read(open_, low, high)
+            if not k:  # the one that is ahead is read to the end
+                ahead = open_ & (np.arange(count) == np.where(open_, sums, np.inf).argmin(1)[:, None])
+                for rest in pairwise(steps[1:]):
+                    read(ahead, *rest)
+                whole[ahead], open_ = sums[ahead], open_ & ~ahead
+            open_ &= sums <= whole.min(1)[:, None]
+        whole[open_] = sums[open_]
+        return whole.argmin(1).reshape(who.shape)
 
     def logits(self, params: Answer, on: str = "train", *, who: np.ndarray | None = None) -> list[list[np.ndarray]]:
         """The logits of the rows of each client, [run][participant] of [rows] or [rows, classes], in the order of its rows."""

@@ -62,5 +62,4 @@ class IFCA(Method):
         """The model that each of `who` takes, [run, participant]; -1 where there is nobody."""
         if self.known:
             return np.where(who >= 0, gather(state["of"], who), -1)
-        losses = np.nan_to_num(fed.losses(state["models"], who=who, cross=True), nan=np.inf)
-        return np.where(who >= 0, losses.argmin(1), -1)
+        return np.where(who >= 0, fed.lowest(state["models"], who=who), -1)
