@@ -17,7 +17,7 @@ from fairfl_lite.data import Images
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.experiments.e2fl import federations
 from fairfl_lite.experiments.e2fl.curves import curve
-from fairfl_lite.federation import Federation, Models, Shards, Standard
+from fairfl_lite.federation import Federation, Models, Shards, Standard, State
 from fairfl_lite.methods import (
     E2FL,
     FRL,
@@ -106,22 +106,29 @@ LOCAL = Local("sgd", 0.2, 1e-4, 2, 8, momentum=0.9, fade=0.99)
 
 
 def blocks(counts=(2, 3, 4), local=LOCAL, each=24, seeds=(0, 1), permute=None, groups=None, **options):
-    """Clients whose group says in which columns the class is written; the others are noise of a tenth of the size."""
+    """Clients whose group says in which columns the class is written; the others are noise of a tenth of the size. Each has as
+    many test rows as training rows."""
     rng = np.random.default_rng(5)
     group = np.repeat(np.arange(len(counts)), counts)
     n, classes, wide = len(group), 4, 12
-    X = 0.1 * rng.normal(size=(n * each, wide * len(counts))).astype(np.float32)
-    y = rng.integers(0, classes, n * each)
+
+    def drawn():
+        return 0.1 * rng.normal(size=(n * each, wide * len(counts))).astype(np.float32), rng.integers(0, classes, n * each)
+
+    X, y = drawn()
     heads = rng.normal(size=(len(counts), classes, wide)).astype(np.float32)
-    for row in range(len(X)):
-        q = group[row // each]
-        X[row, q * wide : (q + 1) * wide] += heads[q, y[row]]
+    parts = {"train": (X, y), "test": drawn()}
+    for written, labels in parts.values():
+        for row, label in enumerate(labels):
+            q = group[row // each]
+            written[row, q * wide : (q + 1) * wide] += heads[q, label]
     names = np.arange(len(counts)) if groups is None else np.asarray(groups)
     clients = np.arange(n) if permute is None else np.asarray(permute)
     rows = [np.arange(k * each, (k + 1) * each) for k in clients]
-    train = Shards.of(X, y, names[np.repeat(group, each)], [rows] * len(seeds), classes=classes, groups=len(counts))
+    a = names[np.repeat(group, each)]
+    shards = {part: Shards.of(*own, a, [rows] * len(seeds), classes=classes, groups=len(counts)) for part, own in parts.items()}
     model = options.pop("model", Supernet(Perceptron((wide * len(counts), 32, classes))))
-    return Federation({"train": train, "test": train}, model, local, seeds, Standard.plain(len(seeds), X.shape[1]), **options)
+    return Federation(shards, model, local, seeds, Standard.plain(len(seeds), X.shape[1]), **options)
 
 
 def test_with_one_group_e2fl_is_frl_to_the_bit():
@@ -135,19 +142,20 @@ def replace_groups(shards):
     return replace(shards, examples=replace(shards.examples, a=np.zeros(len(shards.examples), int)))
 
 
+def by_layer(model, values):
+    """The places of |values| in each layer, of equals the lower edge first."""
+    return np.concatenate([np.argsort(np.argsort(np.abs(values[layer]), kind="stable")) for layer in model.layers])
+
+
 def test_a_round_is_the_two_votes_of_algorithm_1():
     fed = blocks(seeds=(3,))
     method = E2FL()
     state = method.start(fed)
     for t in (1, 2):
-        local = fed.train(state.params, t)[0]
-        rep = [np.concatenate([np.argsort(np.argsort(np.abs(s[la]), kind="stable")) for la in fed.model.layers]) for s in local]
-        voted = []
-        for members in ([0, 1], [2, 3, 4], [5, 6, 7, 8]):
-            total = np.sum([rep[k] for k in members], axis=0)
-            voted.append(np.concatenate([np.argsort(np.argsort(total[la], kind="stable")) for la in fed.model.layers]))
-        total = np.sum(voted, axis=0)
-        whole = np.concatenate([np.argsort(np.argsort(total[la], kind="stable")) for la in fed.model.layers])
+        rep = [by_layer(fed.model, scores) for scores in fed.train(state.params, t)[0]]
+        members = ([0, 1], [2, 3, 4], [5, 6, 7, 8])
+        voted = [by_layer(fed.model, np.sum([rep[k] for k in own], axis=0)) for own in members]
+        whole = by_layer(fed.model, np.sum(voted, axis=0))
         state = method.round(fed, state, t)
         assert (places(fed.model, state.params[0]) == whole).all()
         assert all((places(fed.model, own) == rank).all() for own, rank in zip(state["groups"][0], voted, strict=True))
@@ -197,6 +205,32 @@ def test_a_client_with_rows_of_two_groups_votes_in_both():
     assert state["seen"].all() and E2FL(deploy="global").answer(state) is state.params
 
 
+@pytest.mark.parametrize("engine", ["plain", "fused"])
+def test_each_ballot_of_a_client_is_trained_on_that_groups_rows_alone(engine):
+    """Three clients of both groups, in unequal parts, and one of the first, who has no vote in the second."""
+    fed = blocks(counts=(2, 2), seeds=(0,), engine=engine)
+    train = fed.shards["train"]
+    own = [train.rows(0, k) for k in range(4)]
+    held = [np.r_[own[0][:12], own[2][:12]], own[1][:20], np.r_[own[2][12:], own[0][12:]], np.r_[own[1][20:], own[3]]]
+    fed = replace(fed, shards={"train": Shards.deal(train.examples, [held])})
+    voters = ([0, 1, 2, 3], [0, 2, 3])
+    members = [np.flatnonzero(found[0] >= 0).tolist() for found, _ in Known().ballots(fed, None, fed.who(1), 1)]
+    assert members == [*voters]
+    method = E2FL()
+    state = method.start(fed)
+    for t in (1, 2):
+        voted = []
+        for q, who in enumerate(voters):
+            rows = [[row for row in mine if train.a[row] == q] for mine in held]
+            alone = replace(fed, shards={"train": Shards.deal(train.examples, [rows])})
+            local = alone.train(state.params, t, who=np.array([who]))[0]
+            voted.append(by_layer(fed.model, np.sum([by_layer(fed.model, scores) for scores in local], axis=0)))
+        state = method.round(fed, state, t)
+        assert all((places(fed.model, own) == rank).all() for own, rank in zip(state["groups"][0], voted, strict=True))
+        assert (places(fed.model, state.params[0]) == by_layer(fed.model, np.sum(voted, axis=0))).all()
+    assert state["of"].tolist() == method.settled(fed, state)["of"].tolist() == [[0, 0, 0, 1]]  # the group of most rows
+
+
 @pytest.fixture(scope="module")
 def trained():
     fed = blocks(counts=(4, 4, 4, 4), seeds=(0,))
@@ -218,6 +252,23 @@ def test_inference_finds_the_group_that_is_known(trained):
         right[way] = (way.infer(fed, state["groups"], who) == truth).mean()
     assert right[LowestLoss(4)] == 1 and right[OneShot(4)] > 0.8 and right[BinarySearch(4)] > 0.8
     assert right[BinarySearch(4, "small")] < 0.2  # as printed, the search goes uphill
+
+
+def test_groups_are_chosen_by_training_rows_alone(trained):
+    """Everybody has test rows of another group, and nobody follows them: not to infer, nor in a round, nor to settle."""
+    fed, state = trained
+    test, truth, who = fed.shards["test"], federations.true_groups(fed), fed.everybody()
+    turned = [test.rows(0, k) for k in reversed(range(fed.clients))]
+    led = replace(fed, shards={**fed.shards, "test": Shards.deal(test.examples, [turned])})
+    assert (led.lowest(state["groups"], "test") == truth[:, ::-1]).all() and (truth[:, ::-1] != truth).all()
+    assert (LowestLoss(4).infer(led, state["groups"], who) == truth).all()
+    for way in (OneShot(4), BinarySearch(4)):
+        assert (way.infer(led, state["groups"], who) == way.infer(fed, state["groups"], who)).all()
+    for method, begun in (
+        (E2FL(LowestLoss(4)), state),
+        (IFCA(4), State(state.params, {"models": state["groups"], "of": np.zeros_like(truth)})),
+    ):
+        assert (method.round(led, begun, 1)["of"] == truth).all() and (method.settled(led, begun)["of"] == truth).all()
 
 
 def test_slopes_are_those_of_finite_differences(trained):
@@ -274,6 +325,36 @@ def test_clusters_of_rankings_are_found(plus):
     assert max((np.array(names)[found] == truth).mean() for names in itertools.permutations(range(3))) == 1
 
 
+class Begun(RankClustering):
+    """Begins once, at the first clients."""
+
+    def _seeds(self, n, far, rng):
+        return np.arange(self.count)
+
+
+def test_a_cluster_that_was_left_keeps_its_centre():
+    """Two clusters begin at one ranking, and all are in the first; it moves to the three, and the two are back in the second."""
+    two, three = [3, 2, 1, 0], [2, 3, 1, 0]
+    found = Begun(2, starts=1).kmeans([np.array([two] * 2 + [three] * 3, np.int32)], np.random.default_rng(0))
+    assert found.tolist() == [1, 1, 0, 0, 0]
+
+
+@given(st.lists(st.permutations(range(5)), min_size=3, max_size=9))
+def test_clusters_are_those_of_lloyds_steps(rows):
+    """Step by step: the nearest centre, the first of equals, then for each cluster the vote of its members."""
+    centres, of = rows[:3], []
+    for _ in range(20):
+        far = [[sum(abs(a - b) for a, b in zip(row, centre, strict=True)) for centre in centres] for row in rows]
+        before, of = of, [own.index(min(own)) for own in far]
+        if of == before:
+            break
+        for q in set(of):
+            points = [sum(row[edge] for row, own in zip(rows, of, strict=True) if own == q) for edge in range(5)]
+            order = sorted(range(5), key=lambda edge: (points[edge], edge))  # noqa: B023
+            centres[q] = [order.index(edge) for edge in range(5)]
+    assert Begun(3, starts=1).kmeans([np.array(rows, np.int32)], np.random.default_rng(0)).tolist() == of
+
+
 def test_clustering_sends_rankings_of_what_clients_learn():
     fed = blocks(counts=(4, 5), seeds=(0, 1))
     way = RankClustering(2, edges=100)
@@ -304,6 +385,18 @@ def test_inferred_groups_can_be_trained_and_settled():
         assert (np.take_along_axis(state["of"], fed.who(t), 1) == chosen).all()
     settled = method.settled(fed, state)
     assert (settled["of"] == LowestLoss(2).infer(fed, state["groups"], fed.everybody())).all()
+
+
+@pytest.mark.parametrize("way", [LowestLoss(8), OneShot(8)])
+def test_a_group_that_nobody_has_chosen_keeps_its_start(way):
+    """Eight groups, and six choices in two rounds."""
+    fed, method = blocks(counts=(3, 3), participants=3, seeds=(0,)), E2FL(way)
+    begun = state = method.start(fed)
+    for t in (1, 2):
+        state = method.round(fed, state, t)
+        never = ~state["seen"][0]
+        assert never.sum() >= 2 and (state["groups"][0, never] == begun["groups"][0, never]).all()
+        assert (state["groups"][0, never] != state.params[0]).any(1).all()
 
 
 @pytest.mark.parametrize("method", [FRL(), E2FL(), E2FL(OneShot(3)), IFCA(3), IFCA(3, known=True)])

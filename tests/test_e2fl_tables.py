@@ -12,11 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_e2fl import pictures
 
-from fairfl_lite import experiments, results
-from fairfl_lite.experiments.e2fl import federations, tables
-from fairfl_lite.federation import Federation, State
-from fairfl_lite.methods import LocalTraining, RankClustering
-from fairfl_lite.models import Perceptron
+from fairfl_lite import experiments, papers, results
+from fairfl_lite.clients import Debias, Local
+from fairfl_lite.experiments.e2fl import federations, statements, tables
+from fairfl_lite.federation import Federation, Models, State
+from fairfl_lite.methods import (
+    E2FL,
+    FRL,
+    IFCA,
+    QFFL,
+    FairFed,
+    FedAvg,
+    Known,
+    LocalTraining,
+    LowestLoss,
+    OneShot,
+    RankClustering,
+)
+from fairfl_lite.models import LeNet, Perceptron
+from fairfl_lite.supernets import Supernet
 
 QUICK = tables.Extent(
     network=Perceptron((784, 16, 10)), counts=(2, 3, 1), test=30, participants=3, rounds=(1, 2, 4), alone=2, asked=4, edges=50,
@@ -69,8 +83,162 @@ def test_an_experiment_gives_what_the_card_asks_for(name):
         assert shares.value.between(0, 100).all()
 
 
+RANKING = ("e2fl", "frl", "e2fl-oneshot", "e2fl-clusters", "e2fl-loss")
+WEIGHING = ("local", "fedavg", "ifca", "ifca-known", "q-ffl")
+
+
+def printed():
+    return papers.load("e2fl").settings
+
+
+def test_learners_are_those_of_the_text():
+    """Table 2's rank clustering is the row of Table 6 with the same numbers; static groups are as the costs have them."""
+    cells, metrics = papers.load("e2fl").entries, ("avg", "worst", "best", "variance")
+    t2 = [cells[f"e2fl.t2.e2fl-clusters.{metric}"].printed for metric in metrics]
+    (clusters,) = (n for n in range(2, 6) if [cells[f"e2fl.t6.{n}.user.{metric}"].printed for metric in metrics] == t2)
+    static = {name: groups for name, (_, groups) in statements.WAYS["femnist"].items()}
+    made = (
+        LocalTraining(), FedAvg(), IFCA(7), IFCA(7, known=True, name="ifca-known"), QFFL(printed()["q"]), FRL(), E2FL(Known()),
+        E2FL(OneShot(static["e2fl-oneshot"]), name="e2fl-oneshot"), E2FL(RankClustering(clusters), name="e2fl-clusters"),
+        E2FL(LowestLoss(static["e2fl-loss"]), name="e2fl-loss"),
+    )  # fmt: skip
+    assert {method.name for method in made} == {*RANKING, *WEIGHING}
+    assert [repr(tables.learner(method.name, 7)) for method in made] == [repr(method) for method in made]
+
+
+@pytest.mark.parametrize("approach", [*RANKING, *WEIGHING])
+def test_clients_train_as_printed(approach):
+    """The rate of rankings or that of weights, and half of the edges; that rankings' rate fades is the public code's."""
+    card, found = printed(), tables.training(approach, LeNet())
+    rates, ranks = card["learning_rate"], approach in RANKING
+    rate, fade = (rates["e2fl"], 0.999) if ranks else (rates["fedavg"], 1)
+    assert found["local"] == Local(
+        "sgd", rate["fairmnistrotate"], card["weight_decay"], card["local_epochs"]["fairmnistrotate"],
+        card["batch"]["fairmnistrotate"], momentum=card["momentum"], fade=fade,
+    )  # fmt: skip
+    assert found["model"] == (Supernet(LeNet(), float(card["subnetwork"].rstrip("%")) / 100) if ranks else LeNet())
+    fed = tables.rotated(approach, 0, QUICK)
+    assert fed.local == found["local"] and fed.model == tables.training(approach, QUICK.network)["model"]
+
+
+def test_what_is_stored_has_the_printed_sizes():
+    card, paper = printed(), tables.PAPER
+    assert {f"G{q}": n for q, n in enumerate(paper.counts, 1)}.items() >= card["group_sizes"].items()
+    assert federations.COUNTS == statements.GROUPS == paper.counts
+    assert (sum(paper.counts), len(paper.counts)) == (card["clients"]["fairmnistrotate"], card["groups"]["fairmnistrotate"])
+    assert paper.participants == card["drawn"]["fairmnistrotate"] and paper.test == 0
+    assert (paper.adult_rounds, paper.adult_epochs) == (card["rounds"]["adult"], card["local_epochs"]["adult"])
+    assert card["alpha"] == tables.ALPHA and len(experiments.get("e2fl/table5").cells) == card["runs_of_table_5"]
+    rate, epochs, batch = (card[name] for name in ("learning_rate", "local_epochs", "batch"))
+    wanted = Local("sgd", rate["e2fl"]["femnist"], card["weight_decay"], epochs["femnist"], batch["femnist"],
+                   momentum=card["momentum"], fade=0.999)  # fmt: skip
+    assert wanted == federations.FEMNIST
+
+
+def numbers(table, approach, rounds):
+    """Table 1's eight numbers of an approach, by the names of `levels`."""
+    rows = table[(table.approach == approach) & (table.rounds == rounds)]
+    return dict(zip(rows.level + "_" + rows.metric.replace("variance", "var"), rows.value, strict=True))
+
+
+def of_answer(fed, answer):
+    found = federations.levels(federations.accuracies(fed, answer), federations.true_groups(fed))
+    return pytest.approx({name: float(value[0]) for name, value in found.items()})
+
+
+def test_the_global_model_is_looked_at_beside_those_of_groups():
+    fed, table = tables.rotated("e2fl", 0, QUICK), tables.table1("e2fl", 0, QUICK)
+    for t in QUICK.rounds:
+        state = fed.run(E2FL(), t, record=()).state
+        shared, own = (numbers(table, name, t) for name in ("e2fl-gm", "e2fl"))
+        assert shared == of_answer(fed, state.params) and shared != own
+        assert own == of_answer(fed, Models(state["groups"], federations.true_groups(fed)))
+
+
+@pytest.mark.parametrize("approach,models", [("ifca", "models"), ("e2fl-loss", "groups")])
+def test_who_took_no_part_is_at_the_model_it_would_choose_now(approach, models):
+    """After one round, in which three of six clients took part, and another choice would give other numbers."""
+    at = replace(QUICK, rounds=(1,))
+    fed = tables.rotated(approach, 0, at)
+    state = fed.run(tables.learner(approach, 3), 1, record=()).state
+    chosen = fed.losses(state[models], cross=True).argmin(1)
+    absent = np.setdiff1d(np.arange(fed.clients), fed.who(1))
+    assert (chosen != state["of"])[0, absent].any()
+    found = numbers(tables.table1(approach, 0, at), approach, 1)
+    assert found == of_answer(fed, Models(state[models], chosen)) and found != of_answer(fed, Models(state[models], state["of"]))
+
+
 class Stopped(Exception):
     pass
+
+
+@pytest.mark.parametrize(
+    "setting,name,method",
+    [
+        ("iid", "fedavg", FedAvg()),
+        ("non-iid", "fairfed", FairFed(beta=1.0, debias=Debias("none"))),
+        ("non-iid", "e2fl", E2FL(Known(), deploy="global")),
+        ("iid", "fedavg-printed", FedAvg()),
+    ],
+)
+def test_methods_on_adult_are_run_as_the_card_says(setting, name, method, monkeypatch):
+    """Rankings with the printed rate, weights with that of FedAvg on FairMNISTRotate, or with the printed one for one round."""
+    card, dealt, runs, adult = printed(), [], [], federations.adult
+
+    def of(alpha, *args, **options):
+        dealt.append(alpha)
+        return adult(alpha, *args, **options)
+
+    def run(self, *args, **options):
+        runs.append((self, *args))
+        raise Stopped
+
+    monkeypatch.setattr(federations, "adult", of)
+    monkeypatch.setattr(Federation, "run", run)
+    with pytest.raises(Stopped):
+        tables.table4(setting, name, 0)
+    ((fed, doing, rounds),), rate = runs, card["learning_rate"]
+    rates = {"e2fl": rate["e2fl"]["adult"], "fedavg-printed": rate["fedavg"]["adult"]}
+    assert dealt == [card["alpha"][setting]] and repr(doing) == repr(method)
+    assert rounds == (1 if name == "fedavg-printed" else card["rounds"]["adult"])
+    assert fed.local == Local("sgd", rates.get(name, rate["fedavg"]["fairmnistrotate"]), card["weight_decay"],
+                              card["local_epochs"]["adult"], 128, momentum=card["momentum"])  # fmt: skip
+    network = Perceptron((101, 1024, 1024, 2))
+    assert fed.model == (Supernet(network, 0.5) if name == "e2fl" else network)
+    assert fed.clients == card["clients"]["adult"] == fed.who(1).size == card["drawn"]["adult"]
+
+
+def test_a_cell_of_table_4_by_counting_rows():
+    """E2FL's global model on all test rows: accuracy, and women's recall and F1 less men's."""
+    card, at = printed(), replace(QUICK, adult_rounds=1)
+    local = Local("sgd", card["learning_rate"]["e2fl"]["adult"], card["weight_decay"], 1, 128, momentum=card["momentum"])
+    fed = federations.adult(card["alpha"]["non-iid"], [0], model=Supernet(Perceptron(at.adult)), local=local)
+    params = fed.run(E2FL(), 1, record=()).state.params
+    test = fed.shards["test"]
+    rows = np.concatenate([test.rows(0, k) for k in range(fed.clients)])
+    high = test.y[rows] == 1
+    guess = np.concatenate(fed.logits(params, "test")[0]) > 0
+    recall, f1 = [], []
+    for sex in (0, 1):
+        own = test.a[rows] == sex
+        right = np.sum(guess & high & own)
+        recall.append(right / np.sum(high & own))
+        f1.append(2 * right / (np.sum(guess & own) + np.sum(high & own)))
+    wanted = {"acc": 100 * np.mean(guess == high), "eod": recall[0] - recall[1], "di": f1[0] - f1[1]}
+    assert tables.table4("non-iid", "e2fl", 0, at).set_index("metric").value.to_dict() == pytest.approx(wanted)
+
+
+def test_table_5_has_a_cluster_for_each_group(monkeypatch):
+    """Of each layer, and of all together."""
+    asked, cluster = [], RankClustering.cluster
+
+    def noted(self, fed, sent):
+        asked.append((self.count, self.layer, self.edges))
+        return cluster(self, fed, sent)
+
+    monkeypatch.setattr(RankClustering, "cluster", noted)
+    tables.table5(0, QUICK)
+    assert asked == [(len(QUICK.counts), layer, QUICK.edges) for layer in (0, 1, None)]
 
 
 @pytest.mark.parametrize("approach", ["e2fl", "fedavg", "local"])

@@ -678,9 +678,9 @@ class EdgePopup:
             return self.plain.train(work, theta, local, lr, key, toward)
 
         def one(i: int) -> None:
-            x, y = self._rows(work, i)
-            if not len(y) or not local.epochs:
+            if work.stop[i] == work.start[i] or not local.epochs:
                 return
+            x, y = self._rows(work, i)
             batch = local.batch or len(y)
             steps = local.epochs * -(-len(y) // batch)
             rates = lr[i] * np.array([local.slowed(step, steps) for step in range(steps)])

@@ -53,7 +53,8 @@ class E2FL(Method):
                 voters = np.flatnonzero(own >= 0)
                 for i, ranked in zip(voters, reputations(model, local[r, voters]), strict=True):
                     ballots[r][own[i]].append(ranked)
-            of = np.where((kept := scatter(members, who, fed.clients, -1)) >= 0, kept, of)
+            if rows is None:  # who votes in several groups stays in that of most of its rows
+                of = np.where((kept := scatter(members, who, fed.clients, -1)) >= 0, kept, of)
         params = np.empty_like(state.params)
         for r, signs in enumerate(state.params):
             voted = {q: vote(model, own) for q, own in enumerate(ballots[r]) if own}
@@ -74,8 +75,9 @@ class E2FL(Method):
     def settled(self, fed: Federation, state: State) -> State:
         """The state with every client in the group that it would choose now; inference asks only who takes part in a round."""
         of, everybody = state["of"].copy(), fed.everybody()
-        for members, _ in self.groups.ballots(fed, self._models(state), everybody, 0):
-            of = np.where((kept := scatter(members, everybody, fed.clients, -1)) >= 0, kept, of)
+        for members, rows in self.groups.ballots(fed, self._models(state), everybody, 0):
+            if rows is None:
+                of = np.where((kept := scatter(members, everybody, fed.clients, -1)) >= 0, kept, of)
         return replace(state, memory={**state.memory, "of": of})
 
     def _models(self, state: State) -> Models:
