@@ -18,6 +18,7 @@ class QFFL(Method):
     theta <- theta - sum_k F_k^q g_k / sum_k h_k, where g_k = L (theta - theta_k) stands for the gradient, L = 1 / rate, and
     h_k = q F_k^(q - 1) |g_k|^2 + L F_k^q bounds the curvature: the larger q, the shorter the step. F_k is that of the model
     that client k was given, and at least 1e-10. Local training by one full batch (epochs=1, batch=0) makes it q-FedSGD.
+    L is that of one plain step: with more of them, or with momentum, theta_k is farther away, |g_k|^2 larger, the step shorter.
 
     q : a number, or one per run. q = 0 is the plain mean of the local models, which is FedAvg where clients hold equally much.
     """
