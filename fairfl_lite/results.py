@@ -111,6 +111,7 @@ def save(
     Rows are sorted by every column but `value`, floats kept to ten digits (five in a large one), so the same
     numbers give the same bytes whatever order they were computed in. `datasets` defaults to the values of the column `dataset`,
     `module` is the one that measured it, `reads` are the results that it was made from. From LARGE bytes on the CSV is gzipped.
+    `seconds` is the processor time that the cells took, in all processes that were at them.
     `cells` are those that were measured where it was not all of them: other rows stay as they are stored, and how they were
     made stands under "earlier".
     Each file is replaced in one step, the provenance last: `load` sees an interrupted save as a changed file.

@@ -283,7 +283,12 @@ def test_a_longer_run_goes_on_from_that_of_table_1_and_leaves_it(approach, monke
     folder = tables.kept().with_name("other")
     monkeypatch.setattr(tables, "kept", lambda: folder)
     whole = tables.table1(approach, 0, replace(QUICK, rounds=(1, 6))).query("rounds == 6")
-    pd.testing.assert_frame_equal(found.reset_index(drop=True), whole.reset_index(drop=True))
+    columns = found[found.level.isin(["group", "user"])]
+    pd.testing.assert_frame_equal(columns.reset_index(drop=True), whole.reset_index(drop=True))
+    groups = tables.figure3(approach, 0, replace(QUICK, rounds=(1, 6)))
+    groups["level"], groups["rounds"] = "G" + groups.pop("group").astype(str), 6
+    rest = found.drop(columns.index)[groups.columns].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rest, groups)
 
 
 def test_figure_4_is_of_the_run_of_table_1(monkeypatch):

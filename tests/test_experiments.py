@@ -15,7 +15,8 @@ import pytest
 
 from fairfl_lite import data, experiments, results
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.base import Experiment
+from fairfl_lite.experiments import base
+from fairfl_lite.experiments.base import Experiment, Task, grid
 from fairfl_lite.experiments.fairfed import facts as fairfed_facts
 from fairfl_lite.experiments.fairfed import tables as fairfed
 
@@ -99,6 +100,46 @@ def test_the_processes_of_a_run_end_with_it_at_once_and_say_nothing(tmp_path, ho
         assert not alive
         assert process.wait(60) == (130 if how == "SIGINT" else -signal.SIGKILL)
         assert "Traceback" not in process.stderr.read() and not (tmp_path / "2").exists()
+
+
+STOPS: list[int] = []
+
+
+def busy(level):
+    """A cell that takes a tenth of a second of the processor; it is stopped then when its level is in STOPS."""
+    until = time.process_time() + 0.1
+    while time.process_time() < until:
+        pass
+    if level in STOPS:
+        raise KeyboardInterrupt
+    return pd.DataFrame({"level": [level], "value": [1.0]})
+
+
+def test_the_cost_of_a_cell_is_that_of_all_processes_that_were_at_it(tmp_path, monkeypatch):
+    """Stopped once and measured again, it has cost both; found again, it costs nothing more."""
+    monkeypatch.setattr(base, "BEAT", 0.01)
+    task = Task(busy, {"level": 1}, 1, (), (), tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "STOPS", [1])
+    with pytest.raises(KeyboardInterrupt):
+        task.frame()
+    monkeypatch.undo()
+    assert task.seconds() >= 0.1 and not list(tmp_path.glob("*.csv"))
+    task.frame()
+    after = task.seconds()
+    assert after >= 0.2
+    task.frame()
+    assert task.seconds() == after
+    (tmp_path / f"{task.key()}.json").write_text("cut off")
+    assert task.seconds() == 0.0
+
+
+def test_a_stored_result_says_what_its_cells_cost(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
+    whole = Experiment("toy/levels", busy, grid(level=(1, 2, 3)))
+    whole.store(level=[1])
+    assert 0.1 <= results.provenance("toy/levels")["seconds"] < 100
+    whole.store()  # the first cell is found, and counted with what it cost
+    assert results.provenance("toy/levels")["seconds"] >= 0.3
 
 
 def test_misspelt_names_and_settings_are_refused():

@@ -87,7 +87,7 @@ def test_a_changed_cell_is_measured_again(tmp_path: Path) -> None:
     first = task.frame()
     pd.testing.assert_frame_equal(task.frame(), first)
     assert len(MEASURED) == 1
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("*.csv")
     for damage in (b"", b"\xff", path.read_bytes()[:-9], path.read_bytes().replace(b"0.5,", b"0.6,")):
         path.write_bytes(damage)
         pd.testing.assert_frame_equal(task.frame(), first)

@@ -102,12 +102,13 @@ class Experiment:
         cells = self.part(**only)
         for name in self.data:
             data.fetch(name)
-        began = time.monotonic()
-        frame = self.frame(keep=store.root() / ".fairfl" / "cells", **only)
+        keep = store.root() / ".fairfl" / "cells"
+        frame = self.frame(keep=keep, **only)
         settings = json.loads(json.dumps(dict(self.settings), default=repr))
         parameters = {"seeds": self.seeds, "cells": len(self.cells), "data": list(self.data), "settings": settings}
         results.save(self.name, frame, parameters=parameters,
-                     seconds=time.monotonic() - began, command=f"fairfl paper {self.name}", datasets=self.data,
+                     seconds=sum(task.seconds() for task in self.tasks(keep=keep, **only)),
+                     command=f"fairfl paper {self.name}", datasets=self.data,
                      module=self.measure.__module__, reads=self.reads, cells=cells if only else None)  # fmt: skip
 
 
@@ -137,10 +138,15 @@ class Task:
         path = self.keep / f"{self.key()}.csv"
         text = store.kept_text(path)
         if not text:
-            text = self._measured().to_csv(index=False, float_format="%.17g")
+            with metered(path.with_suffix(".json")):
+                text = self._measured().to_csv(index=False, float_format="%.17g")
             store.keep_text(path, text)
         words = {name: str for name, value in self.cell.items() if isinstance(value, str)}  # a level "1.0" beside a level "rnd"
         return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""], dtype=words)
+
+    def seconds(self) -> float:
+        """Processor time that this cell has taken so far, in all processes that were at it; 0 without a folder."""
+        return spent(self.keep / f"{self.key()}.json") if self.keep else 0.0
 
     def _measured(self) -> pd.DataFrame:
         with results.reading(self.reads):
@@ -148,6 +154,40 @@ class Task:
 
     def _takes_seeds(self) -> bool:
         return "seeds" in inspect.signature(self.measure).parameters
+
+
+BEAT = 20.0
+"""Seconds between two notes of what a cell has taken: as much can be missing when its process is killed."""
+
+
+def spent(path: Path) -> float:
+    """The seconds that `metered` noted at `path`; 0 where it noted none."""
+    try:
+        return float(json.loads(path.read_text(encoding="utf-8"))["seconds"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0.0
+
+
+@contextmanager
+def metered(path: Path) -> Iterator[None]:
+    """Adds the processor time of this process, while within, to what is noted at `path`, also when it is killed on the way."""
+    before, began, over = spent(path), time.process_time(), threading.Event()
+
+    def note() -> None:
+        store.write_json(path, {"seconds": round(before + time.process_time() - began, 1)})
+
+    def beat() -> None:
+        while not over.wait(BEAT):
+            note()
+
+    beating = threading.Thread(target=beat, daemon=True)
+    beating.start()
+    try:
+        yield
+    finally:
+        over.set()
+        beating.join()
+        note()
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from tqdm import tqdm
 
 from fairfl_lite import data, imports, results, store
 from fairfl_lite.errors import BuildError, FairFLError
-from fairfl_lite.experiments.base import Experiment, Task, _one_thread
+from fairfl_lite.experiments.base import Experiment, Task, _one_thread, spent
 
 CONNECT = 20.0
 """Seconds for a scheduler to answer."""
@@ -123,13 +123,18 @@ class Cluster:
         bar = tqdm(total=len(tasks), initial=len(tasks) - len(missing), desc=f"{experiment.name} on {self.where}")
         load = Load()
         with bar:
-            for key, text in self._texts(experiment.name, {key: tasks[key] for key in missing}, load):
-                store.keep_text(_path(tasks[key], key), text)
+            for key, text, seconds in self._texts(experiment.name, {key: tasks[key] for key in missing}, load):
+                path = _path(tasks[key], key)
+                store.write_json(path.with_suffix(".json"), {"seconds": round(spent(path.with_suffix(".json")) + seconds, 1)})
+                store.keep_text(path, text)
                 bar.update()
         _say(f"{experiment.name}: {load}")
 
-    def _texts(self, name: str, tasks: Mapping[str, Task], load: Load) -> Iterator[tuple[str, str]]:
-        """The checkpoint of each task by its key, as they are finished. What a worker that ends had begun goes to another."""
+    def _texts(self, name: str, tasks: Mapping[str, Task], load: Load) -> Iterator[tuple[str, str, float]]:
+        """The key of each task, its checkpoint, and the seconds it took, as they are finished.
+
+        What a worker that ends had begun goes to another.
+        """
         from distributed import CancelledError, wait
         from distributed.client import ClosedClientError
 
@@ -182,7 +187,7 @@ class Cluster:
                         load.seconds[worker] = load.seconds.get(worker, 0.0) + seconds
                         load.cells += 1
                         load.back += len(text.encode())
-                        yield key, text
+                        yield key, text, seconds
                     elif kind == "refused":
                         refused[worker] = text.rstrip(".")
                         waiting.appendleft(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from fairfl_lite import papers
@@ -42,6 +42,8 @@ class Judge:
                 found = self.find(entry, self.card.selection)
                 notes.append(found.note)
         except Missing as missing:
+            if spec.get("until_measured"):
+                return self.meanwhile.claim(self.meanwhile.card.entries[entry.id])
             if "unless_measured" in spec:
                 found = Finding(verdict="not testable")
                 notes.append(spec["unless_measured"])
@@ -69,6 +71,11 @@ class Judge:
             **{**vars(found), "note": "; ".join(filter(None, notes))},
         )
 
+    @cached_property
+    def meanwhile(self) -> Judge:
+        """Judges the entries that say so by what stands in until their own runs are there."""
+        return replace(self, card=replace(self.card, entries={id: _meanwhile(e) for id, e in self.card.entries.items()}))
+
     def find(self, entry: Entry, selection: str) -> Finding:
         return rule_of(entry).judge(Case(self.card, entry, self.files, selection))
 
@@ -92,6 +99,16 @@ class Judge:
         if "entries" in entry.spec:
             return [e for pattern in entry.spec["entries"] for e in self.card.matching(pattern)]
         return [entry] if "results" in entry.spec else []
+
+
+def _meanwhile(entry: Entry) -> Entry:
+    """An entry under the fields of its `until_measured`; selectors are added to its own, and those without a value taken away."""
+    spec = {name: value for name, value in entry.spec.items() if name != "until_measured"}
+    for name, value in entry.spec.get("until_measured", {}).items():
+        spec[name] = (
+            {k: v for k, v in (spec.get(name, {}) | value).items() if v is not None} if isinstance(value, dict) else value
+        )
+    return replace(entry, spec=spec)
 
 
 def _measurable(entry: Entry) -> bool:

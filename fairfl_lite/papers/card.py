@@ -51,6 +51,7 @@ _TABLE_FIELDS = {
     "columns",
     "row_keys",
     "rows",
+    "until_measured",
     "fixed",
     "select",
     "ignore",
@@ -386,7 +387,7 @@ def _cell(raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dic
     if kind == "arithmetic":
         spec: dict[str, Any] = override
     else:
-        spec = {k: table[k] for k in ("results", "note", "not_testable") if k in table}
+        spec = {k: table[k] for k in ("results", "note", "not_testable", "until_measured") if k in table}
         if "results" in table:
             spec["select"] = select
         for key, choices in table.get("beside", {}).items():
@@ -451,7 +452,7 @@ def _goodness(printed: str, sense: str) -> Fraction:
 def _effect(raw: Mapping[str, Any], entry: Entry, other: Entry, key: str, what: str) -> Entry:
     decimals = max(len(e.printed.partition(".")[2]) for e in (entry, other))
     label = raw["labels"].get(other.keys[key], other.keys[key])
-    carried = {k: entry.spec[k] for k in ("note", "would_decide") if k in entry.spec}
+    carried = {k: entry.spec[k] for k in ("note", "would_decide", "until_measured") if k in entry.spec}
     spec: dict[str, Any] = {"cells": [entry.id, other.id], **carried}
     a, b = number(entry.printed), number(other.printed)
     less = f"less {label}"

@@ -24,11 +24,12 @@ CLAIM: Mapping[str, Any] = {
     **dict.fromkeys(("mean_over", "order", "entries", "sum", "over", "fall", "distinct", "positive", "recomputed"), _NAMES),
     **dict.fromkeys(("below", "same", "differ"), {TEXT: TEXT}), **dict.fromkeys(("lead", "difference"), {TEXT: _NAMES}),
     "each": {TEXT: [(VALUE, {TEXT: VALUE})]}, "beside": {TEXT: _SELECT}, "multiples": {TEXT: (VALUE, _NAMES)},
-    "check": {TEXT: ANY},
+    "check": {TEXT: ANY}, "until_measured": {TEXT: ANY},
 }  # fmt: skip
 """Of a claim, and of what the `override` and the `marks` of a table give to a cell."""
 TABLE: Mapping[str, Any] = {
     **dict.fromkeys(("where", "title", "kind", "notebook", "results", "id", "whose"), WORD), "note": TEXT, "not_testable": TEXT,
+    "until_measured": {TEXT: ANY},
     "columns": {TEXT: [(VALUE, {TEXT: VALUE})]}, "rows": [[VALUE]], "fixed": _SELECT, "baseline": {TEXT: TEXT},
     **dict.fromkeys(("row_keys", "ignore", "own", "not_best"), _NAMES), "select": {TEXT: {TEXT: _SELECT}},
     "override": {TEXT: {TEXT: {TEXT: ANY}}}, "marks": {TEXT: {TEXT: ANY}}, "beside": {TEXT: {TEXT: {TEXT: _SELECT}}},

@@ -7,7 +7,7 @@ look at the same runs: whichever is measured first does the work of all.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from fairfl_lite.experiments.e2fl.federations import (
     levels,
     true_groups,
 )
-from fairfl_lite.federation import Federation, Method, Models, State
+from fairfl_lite.federation import Answer, Federation, Method, Models, State
 from fairfl_lite.federation.kept import Book
 from fairfl_lite.methods import (
     E2FL,
@@ -141,8 +141,10 @@ def table1(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
 
 
 def longer(rounds: int, approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
-    """Table 1's columns after more rounds than its own. The run goes on from Table 1's in a folder of its own, so that what the
-    table and the figures look at stays."""
+    """Table 1's columns after more rounds than its own, and Figure 3c's for each group, with the level "G1", "G2", and so on.
+
+    The run goes on from Table 1's in a folder of its own, so that what the table and the figures look at stays.
+    """
     fed, method = rotated(approach, seed, at), learner(approach, len(at.counts))
     begun = Book(fed, method, (), (), kept()).path
     assert begun is not None
@@ -150,7 +152,11 @@ def longer(rounds: int, approach: str, seed: int, at: Extent = PAPER) -> pd.Data
     if not (folder / begun.name).exists():
         after(fed, method, at.rounds[-1], kept(), every=25)
         store.write_arrays(folder / begun.name, **store.read_arrays(begun))
-    return _in_columns(curve(fed, method, [rounds], folder, every=25))
+    whole = _in_columns(curve(fed, method, [rounds], folder, every=25))
+    _, answers = after(fed, method, rounds, folder, every=25)
+    groups = by_group(fed, answers).assign(seed=seed, rounds=rounds)
+    groups["level"] = "G" + groups.pop("group").astype(str)
+    return pd.concat([whole, groups[whole.columns]], ignore_index=True)
 
 
 def _in_columns(found: pd.DataFrame) -> pd.DataFrame:
@@ -172,21 +178,28 @@ def looked(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
 
 
 def figure3(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
-    """Figure 3c: what the test images of each group show after the last round of Table 1's run, for a client of the group on
-    average; groups from 1. See `seen` for the metrics."""
+    """Figure 3c after the last round of Table 1's run: see `by_group`."""
     fed, method = rotated(approach, seed, at), learner(approach, len(at.counts))
     _, answers = after(fed, method, at.rounds[-1], kept(), every=25)
+    return by_group(fed, answers).assign(seed=seed)[["approach", "metric", "group", "seed", "value"]]
+
+
+def by_group(fed: Federation, answers: Mapping[str, Answer]) -> pd.DataFrame:
+    """What the test images of each group show of what a method answers, for a client of the group on average; groups from 1.
+
+    See `seen` for the metrics. The federation has one seed.
+    """
     (group,), tested, rows = true_groups(fed), fed.shards["test"], []
     for name, answer in answers.items():
         models, of = (answer.models[0], answer.of[0]) if isinstance(answer, Models) else (answer, np.zeros(fed.clients, int))
-        for q in range(len(at.counts)):
+        for q in range(tested.clients):
             y, found = tested.examples.y[tested.rows(0, q)], dict.fromkeys(SEEN, 0.0)
             for m, share in zip(*np.unique(of[group == q], return_counts=True), strict=True):
                 ((logits,),) = fed.logits(models[[m]], "test", who=np.array([[q]]))
                 for metric, value in seen(logits, y).items():
                     found[metric] += value * share / np.sum(group == q)
-            rows += [(_GLOBAL.get(name, name), metric, q + 1, seed, value) for metric, value in found.items()]
-    return pd.DataFrame(rows, columns=["approach", "metric", "group", "seed", "value"])
+            rows += [(_GLOBAL.get(name, name), metric, q + 1, value) for metric, value in found.items()]
+    return pd.DataFrame(rows, columns=["approach", "metric", "group", "value"])
 
 
 SEEN = ("loss", "acc", "turned")
@@ -325,20 +338,22 @@ _ROTATED = {
 }
 _APPROACHES = ("e2fl", "fedavg", "ifca-known", "frl", "q-ffl", "ifca", "local")
 _STYLED = ("fedavg", "q-ffl", "e2fl-oneshot", "e2fl-clusters", "e2fl-loss", "local")
-_ADULT = [*grid(seed=_SEEDS, setting=tuple(ALPHA), method=("fedavg", "fairfed", "e2fl")),
+_MILESTONES = (600, 1000, 2000, 3000)
+_LONGER = [*grid(seed=_SEEDS, approach=(*_APPROACHES[:4], "ifca"), rounds=_MILESTONES),
+           *grid(seed=(0,), approach=("q-ffl",), rounds=(*_MILESTONES, 6000))]  # fmt: skip
+_ADULT = [*grid(seed=range(5), setting=tuple(ALPHA), method=("fedavg", "fairfed", "e2fl")),
           *grid(seed=(0,), setting=("iid",), method=("fedavg-printed",))]  # fmt: skip
 
 EXPERIMENTS = (
     Experiment("e2fl/table1", table1, grid(seed=_SEEDS, approach=_APPROACHES), ("mnist",), seeds=3, workers=2,
                settings=_ROTATED | {"clients alone": f"the first {PAPER.alone} of each group"}),
-    Experiment("e2fl/longer", longer, grid(rounds=(600,), approach=_APPROACHES[:3], seed=_SEEDS), ("mnist",), seeds=3,
-               workers=2, settings=_ROTATED),
+    Experiment("e2fl/longer", longer, _LONGER, ("mnist",), seeds=3, workers=2, settings=_ROTATED),
     Experiment("e2fl/inference", inference, grid(seed=_SEEDS), ("mnist",), seeds=3, workers=2,
                settings=_ROTATED | {"clients asked": PAPER.asked}),
     Experiment("e2fl/figure3", figure3, grid(seed=_SEEDS, approach=_APPROACHES[:-1]), ("mnist",), seeds=3, workers=2,
                settings=_ROTATED),
     Experiment("e2fl/table3", table3, grid(part=("train", "test", "all", "rows")), ("adult",), seeds=1),
-    Experiment("e2fl/table4", table4, _ADULT, ("adult",), seeds=3, workers=2,
+    Experiment("e2fl/table4", table4, _ADULT, ("adult",), seeds=5, workers=2,
                settings={"ranked": repr(replace(ADULT, batch=ADULT_BATCH)), "weighed rate": ADULT_RATE,
                          "rounds": PAPER.adult_rounds, "network": PAPER.adult, "fairfed": "beta 1, no debiasing of rows"}),
     Experiment("e2fl/table5", table5, grid(seed=range(10)), ("mnist",), seeds=10, workers=2,

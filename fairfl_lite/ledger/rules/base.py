@@ -11,7 +11,18 @@ from fairfl_lite.ledger.series import Case, Missing
 
 SERIES = ("results", "select", "metric", "mean_over", "relative", "beside")
 """The fields by which an entry selects runs."""
-COMMON = ("note", "not_testable", "unless_measured", "would_decide", "check", "whose", "margin", "margin_reason", "quote")
+COMMON = (
+    "note",
+    "not_testable",
+    "unless_measured",
+    "until_measured",
+    "would_decide",
+    "check",
+    "whose",
+    "margin",
+    "margin_reason",
+    "quote",
+)
 """The fields that every entry may have."""
 NOT_DECIDABLE = "not decidable from what is printed"
 IF_AS_OURS = "not decidable if their runs vary as ours"
