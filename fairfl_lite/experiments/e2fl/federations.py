@@ -57,23 +57,29 @@ def mnist() -> Images:
 def fair_mnist_rotate(seeds: Sequence[int], *, model: Model | None = None, local: Local = RANKED, counts: Sequence[int] = COUNTS,
                       step: float = STEP, each: int = 60, test: int = 0, look: int = 100, participants: int = 25,
                       images: Images | None = None, **options: Any) -> Federation:  # fmt: skip
-    """FairMNISTRotate: counts[q] clients with `each` training images, turned by q * step degrees, no image with two clients.
+    """FairMNISTRotate: counts[q] clients with `each` training images, turned by q * step degrees.
 
+    No image is with two clients; where there are too few for that, no image is with two clients of one group.
     Parts: "train" by client; "test" by group, the first `test` test images (0: all of them) in each angle; "look" the first
     `look` of those. Groups of rows are angles, so E2FL knows them by `Known()`.
     """
     images = images or mnist()
     groups = np.repeat(np.arange(len(counts)), counts)
-    if not 0 < len(groups) * each <= images.train:
-        raise FairFLError(f"{len(groups)} clients cannot have {each} training images each, there are {images.train} in all.")
+    if not 0 < max(counts) * each <= images.train:
+        raise FairFLError(
+            f"{max(counts)} clients of a group cannot have {each} images each, there are {images.train} to train on."
+        )
     held = images.train + np.arange(test or len(images) - images.train)
     if held[-1] >= len(images):
         raise FairFLError(f"There are {len(images) - images.train} test images, not {test}.")
     pictures, labels, codes = [], [], []
     for seed in seeds:
-        rows = streams.stream(seed, "images train").permutation(images.train)[: len(groups) * each].reshape(-1, each)
-        for q in range(len(counts)):
-            own = rows[groups == q].ravel()
+        rows = streams.stream(seed, "images train").permutation(images.train)
+        for q, count in enumerate(counts):
+            if len(groups) * each <= images.train:
+                own = rows[sum(counts[:q]) * each :][: count * each]
+            else:
+                own = streams.stream(seed, f"images train {q}").permutation(images.train)[: count * each]
             pictures.append(_turned(images.x[own], q * step))
             labels.append(images.y[own])
             codes.append(np.full(len(own), q))

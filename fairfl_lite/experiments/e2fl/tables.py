@@ -56,7 +56,8 @@ from fairfl_lite.supernets import Supernet
 class Extent:
     """How large the experiments are. PAPER is what is stored, another one takes the same way.
 
-    network, counts, test, participants : of FairMNISTRotate; clients of each group, and test images of each angle, 0 for all.
+    network, counts, each, test, participants : of FairMNISTRotate; clients of each group, training images of a client, and test
+    images of each angle, 0 for all.
     rounds : after which of them is looked. alone : how many clients of each group train by themselves. asked : how many clients
     infer their group at each look. edges : of a layer that rank clustering compares. styles, styled : clients of each style of
     handwriting, and rounds. adult : widths of the network, adult_rounds and adult_epochs of its training.
@@ -64,6 +65,7 @@ class Extent:
 
     network: Network = LeNet()
     counts: tuple[int, ...] = COUNTS
+    each: int = 60
     test: int = 0
     participants: int = 25
     rounds: tuple[int, ...] = (10, 30, 100, 200, 300)
@@ -131,13 +133,22 @@ def training(approach: str, network: Network) -> dict[str, Any]:
 
 def rotated(approach: str, seed: int, at: Extent = PAPER) -> Federation:
     """FairMNISTRotate for an approach of Table 1."""
-    return federations.fair_mnist_rotate([seed], counts=at.counts, test=at.test, participants=at.participants,
+    return federations.fair_mnist_rotate([seed], counts=at.counts, each=at.each, test=at.test, participants=at.participants,
                                          **training(approach, at.network))  # fmt: skip
 
 
 def table1(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
     """Table 1 for one approach and seed after each of the rounds; E2FL's global model is beside it as "e2fl-gm"."""
     return _in_columns(looked(approach, seed, at))
+
+
+def images(each: int, approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
+    """Table 1's columns after its last round where every client has `each` images; those of local training, which is flat by
+    then, after the second look."""
+    rounds = at.rounds[:2] if approach == "local" else at.rounds
+    found = table1(approach, seed, replace(at, each=each, rounds=rounds))
+    found.insert(0, "each", each)
+    return found[found.rounds == rounds[-1]]
 
 
 def longer(rounds: int, approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
@@ -300,21 +311,26 @@ def table4(setting: str, method: str, seed: int, at: Extent = PAPER) -> pd.DataF
 
 
 def table5(seed: int, at: Extent = PAPER) -> pd.DataFrame:
-    """Table 5: percent of clients in the cluster of their group, by the rankings of each layer and of all. Clusters have the
-    names of groups under which most clients are right."""
+    """Table 5: percent of clients in the cluster of their group, by the rankings of each layer and of all, for either way to name
+    the clusters: see `named_right`."""
     fed, way = rotated("e2fl", seed, at), RankClustering(len(at.counts), layer=None, edges=at.edges)
     (sent,), (truth,) = way.rankings(fed, fed.start()), true_groups(fed)
-    right = {name: matched(replace(way, layer=i).cluster(fed, [[own]])[0], truth)
+    found = {name: replace(way, layer=i).cluster(fed, [[own]])[0]
              for i, (name, own) in enumerate(zip(LAYERS, sent, strict=False))}  # fmt: skip
-    right["all"] = matched(way.cluster(fed, [sent])[0], truth)
-    return pd.DataFrame({"layer": list(right), "seed": seed, "value": [100 * share for share in right.values()]})
+    found["all"] = way.cluster(fed, [sent])[0]
+    rows = [
+        (layer, naming, seed, 100 * share) for layer, own in found.items() for naming, share in named_right(own, truth).items()
+    ]
+    return pd.DataFrame(rows, columns=["layer", "naming", "seed", "value"])
 
 
-def matched(found: np.ndarray, truth: np.ndarray) -> float:
-    """The largest share of clients that are right when each cluster is called after a group of its own."""
+def named_right(found: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    """The share of clients that are right when clusters get names of groups: "one to one", each group's name once, so that most
+    clients are right; "majority", each cluster the name of the group that most of its clients are of, whoever else has it."""
     together = np.zeros((max(found.max(), truth.max()) + 1,) * 2)
     np.add.at(together, (found, truth), 1)
-    return float(together[linear_sum_assignment(together, maximize=True)].sum() / len(truth))
+    right = {"one to one": together[linear_sum_assignment(together, maximize=True)].sum(), "majority": together.max(1).sum()}
+    return {naming: float(count / len(truth)) for naming, count in right.items()}
 
 
 def styles(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
