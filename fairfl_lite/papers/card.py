@@ -385,7 +385,7 @@ def _cell(raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dic
     for key, choices in table.get("override", {}).items():
         override |= choices.get(".".join(keys[k] for k in key.split(".")), {})
     kind = override.pop("kind", table["kind"])
-    given = ("by_construction",) if kind == "arithmetic" else ("by_construction", "results", "note", "not_testable", "until_measured")
+    given = ("by_construction", *(() if kind == "arithmetic" else ("results", "note", "not_testable", "until_measured")))
     spec: dict[str, Any] = {k: table[k] for k in given if k in table}
     if kind != "arithmetic":
         if "results" in table:

@@ -124,7 +124,7 @@ def test_arithmetic_of_the_paper(save: Save) -> None:
     frame = ledger.claims("e2fl").query("kind == 'arithmetic'").set_index("id")
     frame.index = frame.index.str.removeprefix("e2fl.")
     failed = frame[frame["verdict"] == "does not hold"]
-    assert set(frame["verdict"]) == {"holds", "does not hold"}
+    assert set(frame["verdict"]) == {"holds", "does not hold", "holds by construction"}
     assert set(failed.index[failed["whose"] == "paper"]) == {
         "s6.2.e2fl.avg", "appB.larger", "appB.clusters.group", "appB.clusters.user", "s6.1.motivation.fedavg.printed",
         "s6.1.motivation.q-ffl.printed", "s6.1.minorities.printed", "s7.outperforms.avg.group.printed",
@@ -150,11 +150,15 @@ def test_the_costs_and_counts_are_those_of_the_facts(save: Save) -> None:
     save("e2fl/facts", pd.DataFrame({"name": list(facts), "value": list(facts.values())}))
     frame = ledger.claims("e2fl").set_index("id")
     tables = frame[frame.index.str.contains(r"^e2fl\.(?:t1c|t2c|t5n|t7)\.")]
-    wrong = tables[tables["verdict"] != "holds"]
+    wrong = tables[~tables["verdict"].isin(["holds", "holds by construction"])]
+    built = tables.index.str.contains(r"\.(?:t5n|t7)\.")
+    assert set(tables["verdict"][built]) == {"holds by construction"} and "holds by construction" not in set(
+        tables["verdict"][~built]
+    )
     assert len(tables) == 10 + 12 + 5 + 11
     assert set(wrong.index) == {"e2fl.t2c.e2fl-oneshot.down", "e2fl.t2c.e2fl-loss.down"}  # two groups would cost 4.45
     assert wrong["measured"].tolist() == pytest.approx([4.4543, 4.4543], abs=1e-4)
-    said = {"s6.2.cost.ten": "holds", "s5.2.smaller": "holds", "ours.t1c.known": "holds", "ours.bits.least": "holds",
+    said = {"s6.2.cost.ten": "holds", "s5.2.smaller": "holds by construction", "ours.t1c.known": "holds", "ours.bits.least": "holds",
             "fig2": "holds"}  # fmt: skip
     assert {i: frame.loc[f"e2fl.{i}", "verdict"] for i in said} == said
 
