@@ -158,7 +158,8 @@ def test_the_costs_and_counts_are_those_of_the_facts(save: Save) -> None:
     assert len(tables) == 10 + 12 + 5 + 11
     assert set(wrong.index) == {"e2fl.t2c.e2fl-oneshot.down", "e2fl.t2c.e2fl-loss.down"}  # two groups would cost 4.45
     assert wrong["measured"].tolist() == pytest.approx([4.4543, 4.4543], abs=1e-4)
-    said = {"s6.2.cost.ten": "holds", "s5.2.smaller": "holds by construction", "ours.t1c.known": "holds", "ours.bits.least": "holds",
+    said = {"s6.2.cost.ten": "holds", "s5.2.smaller": "holds by construction",
+            "ours.t1c.known": "holds", "ours.bits.least": "holds",
             "fig2": "holds"}  # fmt: skip
     assert {i: frame.loc[f"e2fl.{i}", "verdict"] for i in said} == said
 
