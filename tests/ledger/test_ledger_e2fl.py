@@ -9,6 +9,7 @@ import pytest
 from little import RUNS, Save, card, judge, runs, table
 
 from fairfl_lite import ledger, papers
+from fairfl_lite.errors import FairFLError
 from fairfl_lite.experiments.e2fl import statements
 from fairfl_lite.ledger import diagnostics
 from fairfl_lite.papers import Entry
@@ -262,6 +263,28 @@ def test_what_would_decide_is_said_only_of_what_was_measured() -> None:
     assert later.measured == now.measured and not np.isnan(now.power)
     empty = judge(made, "later.own", frames={RUNS: runs(({"method": "x", "metric": "up"}, [1.0]))})
     assert (empty.verdict, empty.detail) == ("not yet measured", "")
+
+
+def test_what_stands_in_is_read_until_the_runs_are_there() -> None:
+    """In a little card: other runs and selectors stand in, their verdict is that more would decide, and a slip is refused."""
+    rows, until = {"plain": "0.500", "own": "0.600"}, {"results": "toy/short", "select": {"at": 1}, "would_decide": "more rounds"}
+    made = card(tables={"t": table(rows, fixed={"at": 9}, until_measured=until)})
+    series = [
+        ({"method": m, "metric": "up", "at": 1}, float(v) + 0.01 + 1e-5 * k * np.arange(5))
+        for k, (m, v) in enumerate(rows.items())
+    ]
+    short = {"toy/short": runs(*series)}
+    found, effect = (judge(made, id, frames=short) for id in ("t.own", "t.own.effect"))
+    assert (found.verdict, found.detail, found.measured) == ("cannot tell", "more rounds", pytest.approx(0.61, abs=1e-4))
+    assert (effect.verdict, effect.detail) == ("cannot tell", "more rounds")
+    late = [
+        ({"method": m, "metric": "up", "at": 9}, values - 0.01) for (m, _), (_, values) in zip(rows.items(), series, strict=True)
+    ]
+    found, effect = (judge(made, id, *late, frames=short) for id in ("t.own", "t.own.effect"))
+    assert (found.verdict, effect.verdict) == ("agrees", "agrees")
+    assert judge(made, "t.own", frames={}).verdict == "not yet measured"
+    with pytest.raises(FairFLError, match="until_measured of little.t.plain has unknown fields wuold_decide"):
+        card(tables={"t": table(rows, until_measured={"wuold_decide": "more rounds"})})
 
 
 def test_runs_like_the_print_agree_on_adult_and_in_table_5(save: Save) -> None:

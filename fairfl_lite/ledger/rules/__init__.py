@@ -19,7 +19,7 @@ from fairfl_lite.ledger.rules import (
     share,
     spread,
 )
-from fairfl_lite.ledger.rules.base import COMMON, Finding, Rule
+from fairfl_lite.ledger.rules.base import COMMON, SERIES, Finding, Rule
 from fairfl_lite.papers import Entry, PaperCard
 
 RULES: dict[str, Rule] = {
@@ -81,6 +81,10 @@ def _check(card: PaperCard, entry: Entry) -> None:
     unknown = sorted(set(spec) - {*rule.fields, *COMMON})
     if unknown:
         raise FairFLError(f"The {entry.id} has unknown fields {', '.join(unknown)}: remove them.")
+    cells = SERIES if "cells" in spec else ()  # what stands in for the cells of an effect is carried with it
+    unknown = sorted(set(spec.get("until_measured", ())) - {*rule.fields, *COMMON, *cells})
+    if unknown:
+        raise FairFLError(f"until_measured of {entry.id} has unknown fields {', '.join(unknown)}: remove them.")
     if "not_testable" not in spec and not any(set(ways) <= set(spec) for ways in rule.needs):
         ways = " or ".join(" and ".join(fields) for fields in rule.needs)
         raise FairFLError(f"{entry.id} is judged by the rule {rule.name!r} and lacks what it needs: {ways}.")
