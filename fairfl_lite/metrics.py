@@ -223,13 +223,18 @@ def sample_spread(values: np.ndarray) -> np.ndarray:
 
 def spread(values: np.ndarray) -> np.ndarray:
     """Population standard deviation over the last axis, clients weighing alike, undefined ones left out (Std-Acc.)."""
-    some = (~np.isnan(values)).any(-1)
-    return np.where(some, np.nanstd(np.where(some[..., None], values, 0.0), axis=-1), np.nan)
+    return _where_some(np.nanstd, values)
 
 
 def variance(values: np.ndarray) -> np.ndarray:
     """Population variance over the last axis, clients weighing alike, undefined ones left out."""
-    return np.nanvar(values, axis=-1)
+    return _where_some(np.nanvar, values)
+
+
+def _where_some(statistic: Callable[..., np.ndarray], values: np.ndarray) -> np.ndarray:
+    """A statistic over the last axis; undefined, without a warning, where all values are."""
+    some = (~np.isnan(values)).any(-1)
+    return np.where(some, statistic(np.where(some[..., None], values, 0.0), axis=-1), np.nan)
 
 
 def tail(values: np.ndarray, share: float = 0.1, best: bool = False) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Metrics against fairlearn and scikit-learn, hand-worked cases, and undefined ones."""
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -156,6 +157,19 @@ def test_statistics_over_clients():
     assert metrics.tail(hundred) == pytest.approx(4.5)
     assert metrics.tail(hundred, best=True) == pytest.approx(94.5)
     assert metrics.tail(values) == 0.5 and metrics.tail(values, best=True) == 0.9
+
+
+def test_clients_without_rows_leave_statistics_alone_and_nobody_is_warned():
+    nan = np.nan
+    values = np.array([[0.5, nan, 0.7, 0.9], [nan, nan, nan, nan], [nan, 0.4, nan, nan]])
+    counts = np.zeros((2, 3, 2, 2, 2), int)
+    counts[0, :, 0, 1] = [[3, 1], [0, 0], [1, 1]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = {name: statistic(values) for name, statistic in metrics.CLIENTS.items()}
+        close(metrics.of_federation("var_acc", counts), [0.015625, nan])
+    for name, statistic in (("var_acc", np.var), ("std_acc", np.std), ("worst_acc", np.min), ("best_acc", np.max)):
+        close(found[name], [statistic([0.5, 0.7, 0.9]), nan, statistic([0.4])])
 
 
 def test_interval_is_students():
