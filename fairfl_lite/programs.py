@@ -43,6 +43,12 @@ def min_norm(gram: np.ndarray, there: np.ndarray | None = None) -> np.ndarray:
     return out.reshape(gram.shape[:-1])
 
 
+def finite_runs(gram: np.ndarray) -> np.ndarray:
+    """Gram matrices [run, n, n] with 0 for one that is not finite: a run that diverged and is kept has no weights worth finding,
+    and stops no other."""
+    return np.where(np.isfinite(gram).all((1, 2), keepdims=True), gram, 0.0)
+
+
 def linear_program(c: np.ndarray, A: np.ndarray, *, active: np.ndarray | None = None, there: np.ndarray | None = None,
                    solver: Solver = "simplex") -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """maximise a . c subject to A a >= 0, a >= 0 and sum a = 1: (a [..., n], feasible [...]).

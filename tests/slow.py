@@ -40,6 +40,7 @@ SLOW = (
     "test_lock.py::test_a_changed_hash_is_refused",
     "test_lock.py::test_the_extra_is_installed_for_the_tests_beside_the_environment",
     "test_lock.py::test_the_locks_are_installed_from_a_folder_of_wheels_without_network",
+    "test_methods.py",
     "test_metrics.py::test_against_fairlearn_and_scikit_learn",
     "test_metrics.py::test_deviations_over_groups_against_fairlearn",
     "test_programs.py",

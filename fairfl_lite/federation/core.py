@@ -28,7 +28,7 @@ from fairfl_lite.engines import Engine, Of, Work, mean_loss
 from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation import kept
 from fairfl_lite.federation.history import History
-from fairfl_lite.federation.state import Answer, Method, Models
+from fairfl_lite.federation.state import Answer, Method, Models, State
 from fairfl_lite.models import Dense, Model
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class Federation:
     part in a round, 0 for all. engine : "fused", which serves tabular models and RankFF's network and leaves others to "plain",
     "plain", or an Engine. first : where all runs start, [P], instead of at random. diverged : what happens to a model that is
     not finite; "refuse" stops with a sentence, "keep" goes on, and it has no prediction, no loss and so no metric. attack : what
-    malicious clients make of the models and gradients they send; None is a federation of honest ones.
+    malicious clients make of the models and gradients they send; None is a federation of honest ones. aggregate : how messages of
+    those who take part are added up; `SecAgg` hides them from the server, and as many as it is made for take part in every run.
     A client without training rows takes no part in any round and weighs nothing.
     """
 
@@ -145,6 +146,11 @@ class Federation:
             raise FairFLError(f"Nobody has training rows in the run of seed {self.seeds[int(self.sizes().sum(1).argmin())]}.")
         if self.attack is not None:
             self.attack.malicious(self)
+        wanted = getattr(self.aggregate, "clients", None)
+        there = (self.who(1) >= 0).sum(1)  # as in every other round
+        for r in np.flatnonzero(there != wanted) if wanted is not None else ():
+            raise FairFLError(f"In the run of seed {self.seeds[r]} {there[r]} clients take part, and the secure sum is over "
+                              f"{wanted}: make SecAgg for as many, and a federation of their own for others.")  # fmt: skip
 
     def repeat(self, n: int) -> Federation:
         """Every seed n times over, as more runs over the same rows: run = setting * seeds + seed."""
@@ -226,7 +232,7 @@ class Federation:
         """
         local = local or self.local
         work, who = self._work(on or self.shards["train"], who)
-        theta = self._each(params, who)
+        theta = self._each(self._finite(params), who)
         anchor = None if toward is None else self._each(toward, who).reshape(-1, self.model.size)
         key = gather(self._keys("train", t), who).ravel()
         lr = np.repeat(local.rates(len(self.seeds), t), who.shape[1])
@@ -316,17 +322,27 @@ class Federation:
     def sum(self, messages: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
         """What the server learns from one message per participant: sum_k w_k m_k, [run, participant, ...] -> [run, ...].
 
-        With the plain sum one participant is added after the other, so that no second copy of all messages is made.
+        With the plain sum one participant is added after the other, so that no second copy of all messages is made. A run that
+        diverged and is kept cannot be summed securely, and gets NaN.
         """
         if weights is None:
-            return self.aggregate(np.asarray(messages, np.float64))
+            return self._added(np.asarray(messages, np.float64))
         weights = np.asarray(weights, np.float64).reshape(*np.shape(weights), *[1] * (np.ndim(messages) - 2))
         if self.aggregate is not plain_sum:
-            return self.aggregate(weights * messages)
+            return self._added(weights * messages)
         total = weights[:, 0] * messages[:, 0]
         for k in range(1, messages.shape[1]):
             total += weights[:, k] * messages[:, k]
         return total
+
+    def _added(self, messages: np.ndarray) -> np.ndarray:
+        if self.aggregate is plain_sum or self.diverged == "refuse":
+            return self.aggregate(messages)
+        fine = (np.abs(messages) < getattr(self.aggregate, "limit", np.inf)).reshape(len(messages), -1).all(1)
+        found = np.full((len(messages), *messages.shape[2:]), np.nan)
+        if fine.any():
+            found[fine] = self.aggregate(messages[fine])
+        return found
 
     def average(self, stacked: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """sum_k w_k theta_k / sum_k w_k, both sums through the aggregator in one message: [run, participant, P] -> [run, P]."""
@@ -352,16 +368,21 @@ class Federation:
             raise FairFLError(f"The last of {rounds} rounds must be recorded: record every so many that divide them, not {look}.")
         for part in record:
             choose(part, self.shards, "part of the data")
+        if method.must_see and self.aggregate is not plain_sum:
+            raise FairFLError(f"{method.name} must see {method.must_see}, and the aggregate of this federation shows the server "
+                              "sums alone: leave out `aggregate`, or take a method for which they suffice.")  # fmt: skip
         book = kept.Book(self, method, record, remember, Path(keep), look) if keep else kept.Book.empty(record, remember)
         done, state = book.open(rounds)
         state = state or method.start(self)
         for t in range(done + 1, rounds + 1):
-            state = method.round(self, state, t)
+            before, state = state, method.round(self, state, t)
             if self.diverged == "refuse" and not (fine := np.isfinite(state.params).all(1)).all():
+                run = int(fine.argmin())
                 raise FairFLError(
-                    f"After round {t} the model of {method.name} is not finite for seed {self.seeds[fine.argmin()]}: "
-                    "lower the learning rate, or the setting of the method that makes its steps long."
-                )
+                    f"After round {t} the model of {method.name} is not finite for seed {self.seeds[run]}: "
+                    + (self._nobody(before, state, t, run) or "lower the learning rate, or the setting of the method that makes "
+                       "its steps long.")
+                )  # fmt: skip
             if t % look:
                 continue
             answer = method.answer(state)
@@ -370,6 +391,17 @@ class Federation:
                 book.save(t, state)
         counts, memory = book.stacked()
         return History(method.name, self.seeds, counts, state, method.answer(state), memory, look)
+
+    def _nobody(self, before: State, after: State, t: int, run: int) -> str:
+        """Where the model of a run is not a number although nobody's loss was large: which place has no loss."""
+        who = self.who(t)
+        empty, without = np.flatnonzero(who[run] < 0), np.flatnonzero(self.sizes()[run] == 0)
+        large = not np.isfinite(self.losses(before.params, who=who)[run, who[run] >= 0]).all()
+        if large or not without.size or not np.isnan(after.params[run]).any():
+            return ""
+        place = f", and nobody fills place {empty[0]} of fed.who({t})" if empty.size else ""
+        return (f"client {without[0]} has no training rows{place}. Its losses are NaN: leave them out of the step, "
+                "for example by np.where(who >= 0, losses, 0).")  # fmt: skip
 
     def _part(self, on: str) -> Shards:
         return self.shards[choose(on, self.shards, "part of the data")]
@@ -439,7 +471,8 @@ class Federation:
 
     def _finite(self, theta: np.ndarray) -> np.ndarray:
         if self.diverged == "refuse" and not np.isfinite(theta).all():
-            raise FairFLError("A model that is not finite cannot be asked: lower the learning rate, or set diverged='keep'.")
+            raise FairFLError("A model that is not finite cannot be asked or trained: lower the learning rate, leave out losses "
+                              "of clients without rows (who is -1), which are NaN, or set diverged='keep'.")  # fmt: skip
         return theta
 
     def _score(self, params: Answer, on: str, who: np.ndarray | None, cross: bool, loss: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -131,7 +131,7 @@ def encode(x: ArrayLike, fraction_bits: int, clients: int) -> Words:
     """
     if not _whole(fraction_bits, 0, 52) or not _whole(clients, 1, MOST_CLIENTS):
         raise FairFLError("Encode with fraction_bits from 0 to 52 and a whole number of clients from 1 to 2^32.")
-    limit = 2.0 ** (63 - fraction_bits) / clients
+    limit = _limit(fraction_bits, clients)
     with np.errstate(over="ignore"):
         scaled = np.rint(_reals(x) * 2.0**fraction_bits)
     if not np.all(np.abs(scaled) < limit * 2.0**fraction_bits):
@@ -140,6 +140,10 @@ def encode(x: ArrayLike, fraction_bits: int, clients: int) -> Words:
             f"strictly between {-limit:.6g} and {limit:.6g}: rescale them or choose fewer fraction_bits."
         )
     return scaled.astype(np.int64).view(np.uint64)
+
+
+def _limit(fraction_bits: int, clients: int) -> float:
+    return 2.0 ** (63 - fraction_bits) / clients
 
 
 def decode(total: Words, fraction_bits: int) -> NDArray[np.float64]:
@@ -453,6 +457,11 @@ class SecAgg:
     def threshold(self) -> int:
         """n - t + 1."""
         return self.clients - self.dropouts + 1
+
+    @property
+    def limit(self) -> float:
+        """What every value of a message must be below in size, see `encode`."""
+        return _limit(self.fraction_bits, self.clients)
 
     def require(self, step: str, present: Collection[int], malformed: Collection[int] = ()) -> None:
         """Refuse to go on with fewer than `threshold` clients; those not counted for a malformed message are named."""

@@ -44,9 +44,16 @@ Answer = np.ndarray | Models
 
 
 class Method(ABC):
-    """What the server does: `start` makes the first state, `round` the next one, `answer` is what it deploys."""
+    """What the server does: `start` makes the first state, `round` the next one, `answer` is what it deploys.
+
+    must_see : what of single clients the server has to see, in words that follow "must see"; "" where sums over those who take
+    part suffice, and only such a method runs with a secure aggregate. Of such a method the server learns what comes out of
+    `fed.sum` and `fed.average`. Who takes part, and with how many rows, is known to all. A client works by itself with what it
+    finds on its rows, with what it kept, and with what the server tells everybody. Memory holds all of it, for the reader.
+    """
 
     name: str
+    must_see: str = ""
 
     @abstractmethod
     def start(self, fed: Federation) -> State: ...

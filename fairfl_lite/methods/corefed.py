@@ -19,7 +19,7 @@ class CoreFed(Method):
     scaling : "normalised" is theta + sum_i w_i (theta_i - theta) / sum_i w_i, w_i = 1 / u_i; "sum" divides by the number of
     agents instead, so the step is longer where utilities are below 1. u_i = M - loss_i(theta) is taken as at least `floor`,
     since a model that has learnt nothing has a negative one. With equal utilities "normalised" is FedAvg of equal agents.
-    M and floor are numbers, or have one value per run.
+    M and floor are numbers, or have one value per run. An agent finds its own weight, so the server needs sums alone.
     """
 
     scaling: Literal["normalised", "sum"] = "normalised"
@@ -41,7 +41,7 @@ class CoreFed(Method):
         who = fed.who(t)
         utility = per_run(fed, "M", self.M) - fed.losses(state.params, self.on, who=who)
         weights = np.where(who >= 0, 1 / np.maximum(utility, per_run(fed, "floor", self.floor)), 0.0)
-        whole = weights.sum(1) if self.scaling == "normalised" else (who >= 0).sum(1).astype(float)
+        whole = fed.sum(weights) if self.scaling == "normalised" else (who >= 0).sum(1).astype(float)
         update = fed.train(state.params, t, who=who) - state.params[:, None]
         params = (state.params + fed.sum(update, weights) / whole[:, None]).astype(state.params.dtype)
         return State(params, {"weights": scatter(weights, who, fed.clients, 0.0)})

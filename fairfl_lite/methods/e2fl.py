@@ -24,8 +24,11 @@ class E2FL(Method):
     deploy : "group" answers with each client's group model, "global" with R_g, which the paper calls E2FL (GM).
 
     Memory: "groups" [run, group, P], signed scores like the model; "seen" [run, group], who has voted; "of" [run, client].
-    A known group that was never seen has the global model. With one group this is FRL.
+    A known group that was never seen has the global model. With one group this is FRL. The server reads every ranking and knows
+    whose group it is of; it asks for no secure sum.
     """
+
+    must_see = "every client's ranking and group"
 
     groups: Groups = field(default_factory=Known)
     absent: Literal["keep", "skip"] = "keep"

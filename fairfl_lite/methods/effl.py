@@ -12,7 +12,7 @@ from fairfl_lite.clients.surrogates import Kind, LossAndBias, SoftBias
 from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation import Federation, Method, State, scatter
 from fairfl_lite.methods.settings import PerRun, per_run, require, require_whole
-from fairfl_lite.programs import Solver, linear_program, min_norm
+from fairfl_lite.programs import Solver, finite_runs, linear_program, min_norm
 
 OBJECTIVES = ("mean loss", "worst bias", "loss gap", "bias gap", "worst loss")
 """What a round can lower, as numbers in memory "objective": l-bar, f_max, l-hat_max, f-hat_max, l_max."""
@@ -52,7 +52,10 @@ class EFFL(Method):
     Where the program is infeasible or its direction vanishes, the min-norm point of the g_j is taken (Eq. 11). Gradients that
     vanish take no part. Memory: "stage" 1-3, "objective" and "fallback" (places in OBJECTIVES, FALLBACKS), "violated" [run, 3]
     for bias, loss gap and bias gap, "loss" and "bias" [run, client] before the step, the latter as tested, "length" of d.
+    The server must see every loss, bias and gradient by itself, because each can be an objective or a constraint.
     """
+
+    must_see = "every client's loss, bias and gradients"
 
     eps_b: PerRun
     eps_vl: PerRun
@@ -171,7 +174,7 @@ class EFFL(Method):
 
     def direction(self, gram: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """alpha for the 2N gradients whose Gram matrix is given, [run, 2N]; why the min-norm point was taken; the length of d."""
-        gram = np.where(np.isfinite(gram).all((1, 2), keepdims=True), gram, 0.0)  # a run that diverged stops no other
+        gram = finite_runs(gram)
         inner = rows.slope @ gram @ np.swapaxes(rows.slope, 1, 2)
         norm = np.sqrt(np.maximum(np.diagonal(inner, axis1=1, axis2=2), 0.0))
         longest = np.sqrt(np.diagonal(gram, axis1=1, axis2=2).max(1, keepdims=True))

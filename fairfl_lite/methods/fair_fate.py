@@ -38,6 +38,8 @@ class FairFate(Method):
     Eq. 7 is 0/0, alpha_F = 0 and the momentum still decays.
     """
 
+    must_see = "every client's model, to score it on the validation rows"
+
     metric: Literal["sp", "eo", "eqo"] = "sp"
     lambda0: PerRun = 0.1
     rho: PerRun = 0.04

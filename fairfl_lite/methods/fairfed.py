@@ -25,6 +25,9 @@ class FairFed(Method):
     rule : what happens to weights that leave [0, 1], on which the paper is silent. "clip" sets negative weights to 0,
         normalises, and carries that forward (data shares where nothing is left); "none" is the printed recursion; "exp" is
         the first preprint's rule, (n_k / n) exp(-beta gap), which has no memory and is always positive.
+
+    A client finds its own gap and weight, so the server needs sums alone. Rule "exp" is the exception: the smallest gap is taken
+    off all of them, so that not every exponential is 0, and a sum does not tell it.
     """
 
     beta: PerRun = 1.0
@@ -40,6 +43,10 @@ class FairFed(Method):
         require("eta", self.eta, 0, 1)
         if self.metric not in ("eod", "spd") or self.rule not in ("clip", "none", "exp"):
             raise FairFLError(f"FairFed tracks eod or spd with rule clip, none or exp, not {self.metric!r}, {self.rule!r}.")
+
+    @property
+    def must_see(self) -> str:  # type: ignore[override]
+        return "the smallest gap of all clients for rule='exp'" if self.rule == "exp" else ""
 
     def start(self, fed: Federation) -> State:
         if fed.participants:
@@ -90,9 +97,9 @@ class FairFed(Method):
         if self.rule == "none":
             return weights
         clipped = np.maximum(weights, 0.0)
-        total = fed.sum(clipped)[:, None]
+        total, below = fed.sum(clipped)[:, None], fed.sum(weights < 0)[:, None]
         rescaled = np.where(total > 0, clipped / np.where(total > 0, total, 1), shares)
-        return np.where((weights < 0).any(1, keepdims=True), rescaled, weights)
+        return np.where(below > 0, rescaled, weights)
 
 
 def group_sizes(metric: str, census: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from fairfl_lite.clients.surrogates import Kind, LossAndBias, SoftBias
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import Federation, Method, State, scatter
 from fairfl_lite.methods.settings import PerRun, per_run, require, require_whole
-from fairfl_lite.programs import Solver, linear_program, min_norm
+from fairfl_lite.programs import Solver, finite_runs, linear_program, min_norm
 
 SOFTEST, SHARPEST, SHARPEN = 0.5, 1e-4, 0.01
 """delta of the soft maximum: where it starts, below what it stays, and by what it is multiplied."""
@@ -29,10 +29,16 @@ class FCFL(Method):
     tenth of the length of the soft maximum's gradient is not above it. Both programs have a solution, since the shortest vector
     of the hull satisfies them; that vector is taken should a solver fail.
 
+    The authors' code differs in two points. Its bias of two groups is |r_0 - r_1|, twice our f_k, which is EFFL's. So the same
+    budget is an eps of half the size here, and our g_f is half as long beside the gradients of losses. And it decays the
+    parameters by 1e-4 in every step; here there is no decay.
+
     eps, lr : numbers, or one per run. bias : the metric, see SoftBias. solver : see linear_program. eps = inf is, in stage 2, the
     steepest common descent for the mean loss, and with one client gradient descent. Every client is needed in every round,
-    because its budget and its loss are constraints.
+    because its budget and its loss are constraints. The server must see every loss, bias and gradient by itself.
     """
+
+    must_see = "every client's loss, bias and gradients"
 
     eps: PerRun = 0.05
     lr: PerRun = 0.1
@@ -66,12 +72,12 @@ class FCFL(Method):
         g_l, g_f = (share_l[:, None] @ g)[:, 0], (share_f[:, None] @ h)[:, 0]
         if t <= self.first:
             rows = np.stack([g_l, g_f], 1)
-            alpha = self.stage1(rows @ np.swapaxes(rows, 1, 2), worst <= eps)
+            alpha = self.stage1(finite_runs(rows @ np.swapaxes(rows, 1, 2)), worst <= eps)
             delta = sharper(delta, np.stack([np.linalg.norm(g_l, axis=1), np.linalg.norm(g_f, axis=1)], 1))
             weights = alpha[:, :1] * share_l
         else:
             rows = np.concatenate([g, np.where(worst < eps, 0.0, 1.0)[:, None, None] * g_f[:, None]], 1)
-            alpha = self.stage2(rows @ np.swapaxes(rows, 1, 2), there)
+            alpha = self.stage2(finite_runs(rows @ np.swapaxes(rows, 1, 2)), there)
             weights = alpha[:, :-1]
         step = per_run(fed, "lr", self.lr) * (alpha[:, None] @ rows)[:, 0]
         memory = {"delta": delta, "weights": scatter(weights, who, fed.clients, 0.0)}

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairfl_lite.federation import Federation, Method, State, scatter
 from fairfl_lite.methods.settings import PerRun, per_run, require
-from fairfl_lite.programs import min_norm
+from fairfl_lite.programs import finite_runs, min_norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +20,10 @@ class FedMGDA(Method):
 
     eps = 0 is lambda_k = n_k / n, and without normalising and with lr = 1 that is FedAvg. eps = 1 leaves lambda free, and d is
     MGDA's: d . g_k >= |d|^2 for every k. With `normalise` the rate is a length: no step is longer than lr.
-    lr, eps : numbers, or one per run.
+    lr, eps : numbers, or one per run. The server must see every g_k by itself, because lambda depends on all g_j . g_k.
     """
+
+    must_see = "every client's update"
 
     eps: PerRun = 0.1
     lr: PerRun = 0.1
@@ -45,7 +47,7 @@ class FedMGDA(Method):
             g /= np.where(size > 0, size, 1.0)
         shares = fed.shares(who)
         low, high = np.maximum(shares - eps, 0.0), np.where(who >= 0, np.minimum(shares + eps, 1.0), 0.0)
-        weights = shortest_within(g @ np.swapaxes(g, 1, 2), low, high)
+        weights = shortest_within(finite_runs(g @ np.swapaxes(g, 1, 2)), low, high)
         params = (state.params - lr * fed.sum(g, weights)).astype(state.params.dtype)
         return State(params, {"weights": scatter(weights, who, fed.clients, 0.0)})
 

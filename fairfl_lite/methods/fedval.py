@@ -21,6 +21,8 @@ class FedVal(Method):
     give the published code's scores; all False gives the ratios as defined. Equal scores are the plain mean of the models.
     """
 
+    must_see = "every client's model, to score it on the validation rows"
+
     metric: Literal["sp", "eo", "eqo", "acc"] = "sp"
     zero_rule: bool = True
     sp_as_coded: bool = True

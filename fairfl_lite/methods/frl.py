@@ -14,7 +14,12 @@ from fairfl_lite.supernets import Supernet
 
 @dataclass(frozen=True)
 class FRL(Method):
-    """R_g <- VOTE over the rankings of those who take part: every client has one vote. The model is that of R_g."""
+    """R_g <- VOTE over the rankings of those who take part: every client has one vote. The model is that of R_g.
+
+    The server reads every ranking. A sum of places would be enough for the vote; this server is sent rankings, as the paper's is.
+    """
+
+    must_see = "every client's ranking"
 
     name: str = "frl"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairfl_lite import streams
+from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import Answer, Federation, Method, Models, State, gather, scatter
 from fairfl_lite.methods.settings import require_whole
 
@@ -19,7 +20,10 @@ class IFCA(Method):
     count : how many models. known : clients take the model of the group of their rows (of most of them) instead, and all models
     begin alike; otherwise each begins at random by itself. count = 1 is FedAvg of clients that weigh alike.
     Memory: "models" [run, group, P], "of" [run, client], the model that each client last chose. params is the mean of models.
+    The server must see which model each client trained, because it averages within the groups that these choices make.
     """
+
+    must_see = "which model each client trained, to average within groups"
 
     count: int
     known: bool = False
@@ -32,6 +36,9 @@ class IFCA(Method):
         if self.known:
             models = np.repeat(fed.start()[:, None], self.count, axis=1)
             of = fed.shards["train"].census().sum(3).argmax(2)
+            if of.max() >= self.count:
+                raise FairFLError(f"IFCA has {self.count} models, and clients belong to {of.max() + 1} groups: give count="
+                                  f"{of.max() + 1}.")  # fmt: skip
         else:
             models = np.stack([[self._start(fed, seed, q) for q in range(self.count)] for seed in fed.seeds])
             of = np.zeros((len(fed.seeds), fed.clients), np.int64)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fairfl_lite.errors import FairFLError, choose
-from fairfl_lite.federation import Federation, Method, State, gather, scatter
+from fairfl_lite.federation import Federation, Method, State, gather, plain_sum, scatter
 from fairfl_lite.methods.settings import PerRun, per_run, require, require_whole
 from fairfl_lite.streams import stream
 
@@ -145,7 +145,8 @@ class RankFF(Method):
     normalise : the weights are divided by their sum, so that a large sigma turns the step and does not lengthen it;
     otherwise by n, as in print. sigma0 = 0 is FedSGD. The answer is the model of the smallest r that was met (memory "best"),
     and memory "beta" is that r (1 where none was); params is the last model, met or not.
-    lr, sigma0, growth, p and M are numbers, or have one value per run.
+    lr, sigma0, growth, p and M are numbers, or have one value per run. An agent finds its own alpha_i and weight, so the server
+    needs sums alone: of weighted gradients, of weights, and of how many agents are below their alpha_i(r).
     """
 
     steps: int = 100
@@ -171,6 +172,9 @@ class RankFF(Method):
 
     def start(self, fed: Federation) -> State:
         fed.require_rows(self.on)
+        if fed.participants and fed.aggregate is not plain_sum:
+            raise FairFLError("RankFF counts among all agents who is below its alpha_i, and the secure sum is over those who "
+                              "take part in a round: make the federation with participants=0.")  # fmt: skip
         runs, params = len(fed.seeds), fed.start()
         alpha = np.full((runs, fed.clients), -np.inf)
         weights = scatter(np.ones(fed.everybody().shape), fed.everybody(), fed.clients, 0.0)
@@ -203,7 +207,7 @@ class RankFF(Method):
         loss, slope = fed.gradient(state.params, t=t, batch=self.batch, who=who)
         alpha = gather(state["alpha"], who)
         weights = np.where(who >= 0, penalty_weights(per_run(fed, "M", self.M) - loss, alpha, sigma), 0.0)  # line 12
-        whole = weights.sum(1) if self.normalise else (who >= 0).sum(1).astype(float)
+        whole = fed.sum(weights) if self.normalise else (who >= 0).sum(1).astype(float)
         total = fed.sum(slope, weights) / whole[:, None]  # line 15
         params = (state.params - per_run(fed, "lr", self.lr) * total).astype(state.params.dtype)  # line 16
         return State(params, {**state.memory, "weights": scatter(weights, who, fed.clients, 0.0)})
@@ -212,7 +216,7 @@ class RankFF(Method):
         """Keep the model if every agent has its alpha_i(r), and go to the half of the interval that this leaves."""
         everybody, low, high, r = fed.everybody(), state["low"], state["high"], state["r"]
         u = per_run(fed, "M", self.M) - fed.losses(state.params, self.on, who=everybody)  # line 20
-        met = ((u >= gather(state["alpha"], everybody)) | (everybody < 0)).all(1)  # line 23
+        met = fed.sum(~((u >= gather(state["alpha"], everybody)) | (everybody < 0))) == 0  # line 23
         found = {"best": np.where(met[:, None], state.params, state["best"]), "beta": np.where(met, r, state["beta"]),
                  "high": np.where(met, r, high), "low": np.where(met, low, r)}  # fmt: skip
         return State(state.params, {**state.memory, **found})
