@@ -22,8 +22,12 @@ class AFL(Method):
 
     lr, lr_lambda : numbers, or one per run. batch : rows of each client in a round's gradient and loss, 0 for all.
     lr_lambda = 0 is gradient descent on the plain mean of the clients' losses; one client always has lambda = 1.
-    Every client is needed in every round, because lambda compares them all.
+    Every client is needed in every round, because lambda compares them all. The server must see every loss by itself, because the
+    projection sorts them. The public code of q-FFL's authors, from which others take AFL, projects wrongly: it keeps a client too
+    many, (1.2, 0.15) becomes (1.025, 0), and the weights sum to more than 1. Ours are the nearest point of the simplex.
     """
+
+    must_see = "every client's loss"
 
     lr: PerRun = 0.1
     lr_lambda: PerRun = 0.1

@@ -19,7 +19,9 @@ class Ditto(Method):
     w <- w + mean_k (w_k - w) over those who take part, who all weigh alike.
     The answer is the personal models, [run, client, P]; they never leave their clients, so that no attack changes one but by way
     of w. A client that has not taken part yet has none: it uses the server's, and its v_k starts from the first w that it is
-    given. lam = 0 is local training alone; lam times the rate must be below 2, or the pull overshoots.
+    given. The authors let every v_k start from the first model of all, also that of a client that comes late, and score it as
+    that until then; with everybody in every round there is no difference. lam = 0 is local training alone; lam times the rate
+    must be below 2, or the pull overshoots.
     """
 
     lam: float = 1.0

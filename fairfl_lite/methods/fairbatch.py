@@ -25,7 +25,8 @@ class FairBatch(Method):
     more; among rows with y = 0 the share moves the other way. How much of a batch has which label does not change.
 
     The draw is made as weights of rows, lambda[y, a] n[y] / n[y, a], so that a step is the mean of the steps that batches drawn
-    with these shares would make: it serves the full batch too, and adds no noise of its own.
+    with these shares would make: it serves the full batch too, and adds no noise of its own. The authors draw batches by these
+    shares, and move lambda once in every epoch: with several epochs in a round, theirs moves more often.
 
     alpha : a number, or one per run. alpha = 0 is FedAvg, bit for bit. Of more than two groups the two that differ most are
     moved, and a label for which the client has fewer than two groups stays as it is. Two labels only.

@@ -16,7 +16,8 @@ class FairReg(Method):
     """theta <- theta - lr mean_k grad (l_k + mu f_k) over those who take part, who all weigh alike.
 
     l_k is the mean loss of client k and f_k its soft bias, so one round is one full-batch step on the linear scalarised
-    objective. FCFL's code has the sum in place of the mean: the same with lr times the number of clients.
+    objective. FCFL's code has sums in place of means, and for f_k the gap |r_0 - r_1| of the two groups' rates, which is twice
+    ours: its weight of 1 is mu = 2 here, with lr times the number of clients. It also decays the weights by 1e-4, as FCFL does.
     lr, mu : numbers, or one per run. mu = 0 is gradient descent on the plain mean of the clients' losses. bias : the metric, see
     SoftBias; a client with fewer than two groups has f_k = 0.
     """
