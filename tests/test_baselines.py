@@ -17,7 +17,7 @@ from fairfl_lite.federation import Federation, Shards, Standard
 from fairfl_lite.methods import AFL, FCFL, QFFL, Ditto, FairBatch, FairReg, FedAvg, FedMDFG, FedMGDA, fedmdfg
 from fairfl_lite.methods.fairbatch import moved, weighted_rows
 from fairfl_lite.methods.fcfl import sharper, soft_maximum
-from fairfl_lite.methods.fedmdfg import common, fairness
+from fairfl_lite.methods.fedmdfg import common, fairness, lowered
 from fairfl_lite.methods.fedmgda import shortest_within
 from fairfl_lite.models import Dense
 from fairfl_lite.programs import min_norm
@@ -446,7 +446,7 @@ def test_where_not_all_losses_fall_the_longest_step_that_lowers_their_sum_is_tak
 def second_fedmdfg(fed, method, rounds):
     """FedMDFG in loops over runs, clients and steps: the models and the steps taken, [round][run]."""
     runs = range(len(fed.seeds))
-    theta, last = fed.start(), [{} for _ in runs]
+    theta, last, times = fed.start(), [{} for _ in runs], [{} for _ in runs]
     old = [{} for _ in runs]
     models, steps, seen = [], [], {"row": 0, "rose": 0, "gone": 0, "lower": 0, "best": 0}
 
@@ -497,7 +497,13 @@ def second_fedmdfg(fed, method, rounds):
             seen["rose"] += 0 < len(rose) < len(who) and np.arccos(min(cos, 1)) <= method.angle
             seen["gone"] += len(gone)
             after[r] = (theta[r] - taken * d).astype(np.float32)
-            last[r].update({int(k): loss[r, k] for k in fed.who(t)[r] if k >= 0})
+            for k in fed.who(t)[r]:
+                if k >= 0:
+                    times[r][k] = times[r].get(k, 0) + 1
+                    if method.rose == "last" or times[r][k] == 1:
+                        last[r][k] = loss[r, k]
+                    elif loss[r, k] <= last[r][k]:
+                        last[r][k] += (loss[r, k] - last[r][k]) / times[r][k]
             old[r] = rows if fed.participants else {}
             steps.append(taken)
         theta = after
@@ -505,18 +511,30 @@ def second_fedmdfg(fed, method, rounds):
     return models, np.array(steps).reshape(rounds, -1).T, seen
 
 
-def test_fedmdfg_agrees_with_a_second_implementation():
+@pytest.mark.parametrize("rose", ["mean", "last"])
+def test_fedmdfg_agrees_with_a_second_implementation(rose):
     seen = {}
     for participants in (0, 2):
         fed = uneven(FULL, participants=participants)
         for lr, angle, s in ((0.1, np.pi / 16, 5), (0.1, 0.01, 5), (8.0, 0.01, 1), (30.0, 0.3, 0), (3.0, np.pi / 2, 1)):
-            method = FedMDFG(lr, angle, s)
+            method = FedMDFG(lr, angle, s, rose)
             models, steps, found = second_fedmdfg(fed, method, 6)
             history = fed.run(method, 6, record=(), remember=("step",))
             np.testing.assert_array_equal(history.memory["step"], steps)
             np.testing.assert_allclose(history.answer, models[-1], rtol=1e-3, atol=1e-4)
             seen = {name: seen.get(name, 0) + found[name] for name in found}
     assert min(seen.values()) > 0, seen  # every branch was taken
+
+
+def test_a_loss_rose_that_is_above_a_mean_that_only_moves_down():
+    """By hand: 4 and 2 have the mean 3; 5 is above it and leaves it, as the third time; 1 is taken in as the fourth."""
+    mean, times, there = np.array([[np.inf, np.inf]]), np.zeros((1, 2), int), np.array([[True, False]])
+    means = []
+    for loss in (4.0, 2.0, 5.0, 1.0, 3.0):
+        found = lowered(mean, times, np.array([[loss, np.inf]]), there)
+        mean, times = found["mean"], found["times"]
+        means.append(mean[0, 0])
+    assert means == [4.0, 3.0, 3.0, 2.5, 2.5] and np.isinf(mean[0, 1]) and times.tolist() == [[5, 0]]
 
 
 def test_guidance_brings_losses_nearer_to_each_other():

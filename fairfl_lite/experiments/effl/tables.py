@@ -72,7 +72,7 @@ LEARNERS = {
     "fedavg": Learner(lambda rate, to, bias, other: FedAvg(), local=True),
     "q-ffl": Learner(lambda rate, to, bias, q: QFFL(q), local=True, other=(0.1, 1.0)),
     "ditto": Learner(lambda rate, to, bias, lam: Ditto(lam), local=True, other=(0.1, 1.0)),
-    "fedmdfg": Learner(lambda rate, to, bias, other: FedMDFG(rate), rates=(0.3,)),
+    "fedmdfg": Learner(lambda rate, to, bias, other: FedMDFG(rate, rose="last"), rates=(0.3,)),
     "fairbatch": Learner(lambda rate, to, bias, other: FairBatch(0.005, bias), local=True, biased=True),  # type: ignore[arg-type]
     "fairreg": Learner(lambda rate, to, bias, mu: FairReg(mu, rate, bias), biased=True, other=(1.0,)),  # type: ignore[arg-type]
     "fcfl": Learner(lambda rate, to, bias, other: FCFL(to.b, rate, ROUNDS // 2, bias), biased=True),  # type: ignore[arg-type]
