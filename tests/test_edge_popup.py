@@ -167,6 +167,19 @@ def test_any_training_of_weights_is_that_of_torch(n, batch, epochs, momentum, de
     assert np.abs(found - wanted).max() < 1e-3 * np.abs(wanted - start).max()
 
 
+@pytest.mark.parametrize("batch", [1, 3, 7, 8, 10])
+def test_a_row_whose_probability_is_1_hardly_moves_anything(batch):
+    """One input, and a weight for each of two labels, far apart; at so high a rate the rest of a gradient is seen."""
+    one, rate = rows(Perceptron((1, 2)), batch), 1e12
+    work = replace(one, examples=Examples(np.ones((batch, 1), np.float32), np.zeros(batch, int), np.zeros(batch, int), 2))
+    start = np.array([[200.0, -200.0]], np.float32)
+    trained = EdgePopup(Perceptron((1, 2))).train(
+        work, start.copy(), Local("sgd", rate, 0.0, 1, batch), np.array([rate]), KEY, None
+    )
+    moved = np.abs(trained - start)[0] / rate
+    assert moved[1] == 0 and moved[0] <= (0 if batch in (1, 8) else 1e-8 * batch)
+
+
 def test_a_score_that_passes_zero_comes_back_and_its_weight_keeps_its_sign():
     network = NETWORKS["table"]
     work, model = rows(network, 30), Supernet(network)

@@ -654,7 +654,9 @@ class EdgePopup:
     """The engine of supernets, and of their networks as such. Clients are trained side by side, one to a thread; what they learn
     does not depend on it.
 
-    It serves LeNet and fully connected networks in single precision under SGD; for what it does not, it asks `Plain`.
+    It serves LeNet and fully connected networks in single precision under SGD; for what it does not, it asks `Plain`. A row whose
+    probability of its label is 1 in single precision should have no gradient. Here it has one of at most 1e-8 by that logit, what
+    1 / n loses by rounding, in a batch of n rows; none where n is a power of two.
     """
 
     model: Supernet | Network
