@@ -145,6 +145,8 @@ globalThis.checks = (() => {
     return [...said.values()];
   }
 
+  const frame = () => new Promise((resume) => requestAnimationFrame(resume));
+
   const regions = {
     search: "input[type=search], .search-button__button",
     navigation: "nav.bd-links, nav[aria-label=Main]",
@@ -155,10 +157,18 @@ globalThis.checks = (() => {
     async ready() {
       await globalThis.MathJax?.startup?.promise;
       await document.fonts.ready;
+      // Nothing moves, and no tooltip opens: a theme opens one half a second after the focus came, wherever the page is by then.
       const still = document.head.appendChild(document.createElement("style"));
-      still.textContent = "*, ::before, ::after { animation: none !important; transition: none !important; }";
+      still.textContent = "*, ::before, ::after { animation: none !important; transition: none !important; } .tooltip { display: none !important; }";
       document.querySelectorAll("img[loading=lazy]").forEach((image) => (image.loading = "eager"));
       await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));
+    },
+
+    // The page has this width, its scripts have heard of it, and what it shows now has its fonts.
+    async settled(width) {
+      while (innerWidth !== width) await frame();
+      for (let turn = 0; turn < 2; turn++) await frame();
+      await document.fonts.ready;
     },
 
     theme(theme) {

@@ -9,11 +9,11 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from waiting import LONG, until
 from websocket import create_connection
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
@@ -58,11 +58,13 @@ class Browser:
         self._session: str | None = None
         self.events: list[dict[str, Any]] = []
         try:
-            self._socket = create_connection(self._address(), timeout=60, suppress_origin=True)
+            self._socket = create_connection(self._address(), timeout=LONG, suppress_origin=True)
             target = self.call("Target.createTarget", url="about:blank")["targetId"]
             self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
             for domain in ("Page", "Runtime", "Log", "Network"):
                 self.call(f"{domain}.enable")
+            self.call("Page.setLifecycleEventsEnabled", enabled=True)
+            self.call("Emulation.setFocusEmulationEnabled", enabled=True)  # as in a window that somebody looks at
         except BaseException:
             self.close()
             raise
@@ -75,18 +77,13 @@ class Browser:
 
     def close(self) -> None:
         self._process.terminate()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=LONG)
         self._folder.cleanup()
 
     def _address(self) -> str:
         port = Path(self._folder.name) / "DevToolsActivePort"
-        for _ in range(600):
-            if port.is_file() and len(lines := port.read_text().splitlines()) == 2:
-                return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
-            if self._process.poll() is not None:
-                raise RuntimeError(f"Chromium ended with {self._process.returncode} before it could be used.")
-            time.sleep(0.05)
-        raise RuntimeError("Chromium did not start within 30 seconds.")
+        lines = until(lambda: port.is_file() and len(lines := port.read_text().splitlines()) == 2 and lines, self._process)
+        return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
 
     def call(self, method: str, **arguments: Any) -> dict[str, Any]:
         """Ask and wait for the answer; what happens meanwhile is kept in `events`."""
@@ -116,13 +113,14 @@ class Browser:
     def open(self, url: str) -> None:
         """Load a page and wait until its scripts, fonts and formulas are there; `events` are of this page alone."""
         self.events.clear()
-        self.call("Page.navigate", url=url)
-        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+        loader = self.call("Page.navigate", url=url)["loaderId"]
+        while not any(_loaded(event, loader) for event in self.events):
             self._receive()
         self.run(CHECKS)
         self.run("checks.ready()")
 
     def size(self, width: int, height: int = HEIGHT) -> None:
+        """Set the width for what is opened next; for an open page, wait with `checks.settled` until it has taken it."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def press(self, key: str) -> None:
@@ -157,6 +155,11 @@ class Browser:
         return list(dict.fromkeys(said))
 
 
+def _loaded(event: dict[str, Any], loader: str) -> bool:
+    """Whether the page of this navigation has loaded; an earlier one may still be saying so."""
+    return event["method"] == "Page.lifecycleEvent" and (event["params"]["name"], event["params"]["loaderId"]) == ("load", loader)
+
+
 def pages(site: Path) -> list[Path]:
     """The pages of a built book: neither the theme's templates in _static nor the one that only leads to another."""
     found = (path for path in site.rglob("*.html") if "_static" not in path.relative_to(site).parts)
@@ -175,6 +178,7 @@ def faults(browser: Browser, site: Path, screens: Path | None = None) -> list[st
         said += [f"{name}: {text}" for text in keyboard(browser)]
         for width in sorted(WIDTHS, reverse=True):
             browser.size(width)
+            browser.run(f"checks.settled({width})")
             for theme in THEMES:
                 browser.run(f"checks.theme('{theme}')")
                 # A theme changes colours and a width changes shapes: to look at each once takes half the time.
@@ -203,5 +207,6 @@ def keyboard(browser: Browser, most: int = 200) -> list[str]:
             reached.append(where["region"])
         if where["region"] == wanted[-1]:
             break
+    browser.run("document.activeElement.blur()")
     said = [] if reached == wanted else [f"Tab reaches {', '.join(reached) or 'nothing'} instead of {', '.join(wanted)}"]
     return said + [f"focus is not visible on {element}" for element in dict.fromkeys(hidden)]

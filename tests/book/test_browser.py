@@ -40,6 +40,19 @@ def test_a_good_page_has_no_faults(browser, tmp_path):
     assert look(browser, tmp_path, table + picture + NUMBERED.format(where="right: 0", formula=FORMULA)) == []
 
 
+TOOLTIP = """<script>document.querySelector("main a").addEventListener("focus", () => document.body.insertAdjacentHTML(
+  "beforeend", "<div class=tooltip style='position: absolute; left: 1400px; width: 999px; color: #999'>Toggle</div>"))</script>"""
+
+
+def test_what_opens_where_the_focus_is_does_not_count(browser, tmp_path):
+    """A theme's tooltip opens half a second after the focus came: on a slow machine while the page is looked at."""
+    page = GOOD.replace("</body>", "{body}</body>").replace("</p>{body}", "</p>")
+    assert look(browser, tmp_path, TOOLTIP, page=page) == []
+    assert browser.run("document.querySelectorAll('.tooltip').length") == 1, "it was opened"
+    assert browser.run("document.activeElement === document.body"), "and the focus is let go"
+    assert browser.run("document.querySelector(':hover')") is None, "the pointer is nowhere"
+
+
 PLANTED = {
     "sideways": (f"{WIDE}</div>", "", "the page scrolls sideways"),
     "cut": (f"<div style='overflow: hidden'><p style='white-space: nowrap'>{'cut off ' * 60}</p></div>", "", "is cut by"),
