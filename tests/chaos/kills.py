@@ -26,14 +26,13 @@ import psutil
 from chaos import hostile
 from nbformat import from_dict
 from small import ROOT, code, notebook, small_project
+from waiting import LONG, MARK, marked
 
 from fairfl_lite import cli, data, experiments, imports
 from fairfl_lite.data import sources
 from fairfl_lite.data.sources import Dataset, File
 from fairfl_lite.experiments.base import Experiment
 
-MARK = "FAIRFL_CHAOS"
-"""The variable that all processes of a trial have."""
 SIGNALS = {"SIGKILL": signal.SIGKILL, "Ctrl-C": signal.SIGINT}
 PASSING = (".fairfl/tmp/", ".fairfl/durations.json", ".fairfl/lock", ".fairfl/book.lock", "_build/.doctrees/", "_build/book.json",
            "_build/.jupyter_cache/")  # fmt: skip
@@ -138,13 +137,17 @@ def surroundings(home: Path, mark: str) -> dict[str, str]:
 def start(home: Path, arguments: tuple[str, ...], mark: str, log: str = "log") -> int:
     """The command in a child process, at the head of a process group of its own; what it says goes into a file."""
     sys.stdout.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # it is for the command, not for a copy of this program
     child = os.fork()
     if child:
         with contextlib.suppress(OSError):  # whoever is first of the two does it
             os.setpgid(child, child)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         return child
     ended = 70
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts in the background ignore Ctrl-C
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         with contextlib.suppress(OSError):
             os.setpgid(0, 0)
         os.chdir(home / "here")
@@ -168,7 +171,7 @@ def start(home: Path, arguments: tuple[str, ...], mark: str, log: str = "log") -
         os._exit(ended)
 
 
-def ended(child: int, seconds: float = 300) -> int | None:
+def ended(child: int, seconds: float = LONG) -> int | None:
     """Its exit code, minus the signal when it was killed; None when it is still at work after so long."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -201,19 +204,10 @@ def files(home: Path) -> dict[str, str]:
     return found
 
 
-def processes(mark: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
-
-
-def left_processes(mark: str, seconds: float = 60) -> Iterator[str]:
+def left_processes(mark: str, seconds: float = LONG) -> Iterator[str]:
     """Those that do not end by themselves; they are ended here, one by one."""
     until = time.monotonic() + seconds
-    while (found := processes(mark)) and time.monotonic() < until:
+    while (found := marked(mark)) and time.monotonic() < until:
         time.sleep(0.1)
     for process in found:
         with contextlib.suppress(psutil.Error):
@@ -257,16 +251,15 @@ def undisturbed(command: Command) -> Undisturbed:
 def tried(command: Command, kills: int, seed: int = 0, say: Callable[[str], None] = lambda _: None) -> list[Trial]:
     """So many kills of a command, SIGKILL and Ctrl-C by turns, at moments spread over the time that it takes."""
     usual, rng, done = undisturbed(command), random.Random(f"{seed} {command.name}"), []
-    longest, tries = usual.seconds, 0
-    while len(done) < kills and tries < 3 * kills:
-        tries += 1
+    longest = usual.seconds
+    while len(done) < kills:
         after = longest * (len(done) + rng.random()) / kills
         trial = killed(command, usual, list(SIGNALS)[len(done) % 2], after)
         if trial.after or trial.problems:
             done.append(trial)
             say(f"{command.name}: {trial.how} after {after:.2f} s: {'; '.join(trial.problems) or 'fine'}")
         else:
-            longest *= 0.8  # the machine is faster now than it was then
+            longest *= 0.8  # the machine is faster now than it was then; sooner or later the moment is soon enough
     return done
 
 
@@ -285,7 +278,7 @@ def killed(command: Command, usual: Undisturbed, how: str, after: float) -> Tria
 
 
 def _problems(command: Command, usual: Undisturbed, place: Path, child: int, mark: str) -> Iterator[str]:
-    code = ended(child, 60)
+    code = ended(child)
     if code is None:
         yield "it went on after the signal"
         os.killpg(child, signal.SIGKILL)

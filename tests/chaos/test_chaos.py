@@ -43,7 +43,7 @@ def test_a_traceback_and_a_wrong_input_that_is_taken_are_bad():
 @pytest.mark.parametrize("name", ["lessons", "data fetch", "paper"])
 def test_a_killed_command_goes_on_to_the_same_bytes(name):
     trials = kills.tried(kills.COMMANDS[name], 2)
-    assert trials and [f"{one.how} after {one.after:.2f} s: {one.problems}" for one in trials if one.problems] == []
+    assert len(trials) == 2 and [f"{one.how} after {one.after:.2f} s: {one.problems}" for one in trials if one.problems] == []
 
 
 def test_what_stays_is_lost_or_differs_is_seen():
