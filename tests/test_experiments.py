@@ -5,13 +5,13 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import psutil
 import pytest
+from waiting import FOR_EVER, LONG, left, until
 
 from fairfl_lite import data, experiments, results
 from fairfl_lite.errors import FairFLError
@@ -60,14 +60,14 @@ def test_a_cell_without_checkpoints_is_the_same_cell(tmp_path):
     pd.testing.assert_frame_equal(kept, plain, check_exact=True, check_dtype=False)
 
 
-SHARED = """
-import signal, sys, time
+SHARED = f"""
+import signal, sys
 from pathlib import Path
 from fairfl_lite.experiments.base import each
 
 def work(k):
     (Path(sys.argv[1]) / str(k)).touch()
-    time.sleep(300)
+    {FOR_EVER}
 
 if __name__ == "__main__":
     # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start.
@@ -86,19 +86,14 @@ def test_the_processes_of_a_run_end_with_it_at_once_and_say_nothing(tmp_path, ho
     (tmp_path / "shared.py").write_text(SHARED)
     command = [sys.executable, str(tmp_path / "shared.py"), str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
-        while not all((tmp_path / name).exists() for name in "01"):
-            time.sleep(0.05)
-            assert process.poll() is None
+        until(lambda: all((tmp_path / name).exists() for name in "01"), process)
         started = psutil.Process(process.pid).children(recursive=True)
         if how == "SIGINT":
             os.killpg(process.pid, signal.SIGINT)
         else:
             os.kill(process.pid, signal.SIGKILL)
-        _, alive = psutil.wait_procs(started, timeout=60)
-        for left in alive:
-            left.kill()
-        assert not alive
-        assert process.wait(60) == (130 if how == "SIGINT" else -signal.SIGKILL)
+        assert not left(started)
+        assert process.wait(LONG) == (130 if how == "SIGINT" else -signal.SIGKILL)
         assert "Traceback" not in process.stderr.read() and not (tmp_path / "2").exists()
 
 

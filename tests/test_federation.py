@@ -1,6 +1,5 @@
 """One federation for tables and images, that nothing wrong passes silently; runs that stop and go on to the same bytes."""
 
-import os
 import random
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import torch
 from test_engine import federation
 from toy import rows as toy_rows
 from toy import uneven
+from waiting import FOR_EVER
 
 from fairfl_lite import metrics
 from fairfl_lite.clients import Debias, Local
@@ -537,15 +537,7 @@ def test_rankff_answers_with_its_best_model():
 # A run that stops and goes on.
 
 
-def make(name, folder, rounds=12, every=1, slow=0.0):
-    if slow:
-        original = Federation.train
-
-        def slowly(self, *args, **more):
-            time.sleep(slow)
-            return original(self, *args, **more)
-
-        Federation.train = slowly
+def make(name, folder, rounds=12, every=1):
     fed = tables(participants=0 if name.startswith(WHOLE) else 2)
     remember = ("weights",) if name in ("fedavg", "fairfed", "rankff", "global") else ()
     return fed.run(METHODS[name] if name != "feddemon" else FedDemon(0.5, rounds=rounds), rounds, record=("test", "validation"),
@@ -672,28 +664,36 @@ def test_a_kept_run_goes_on_after_secure_sums_and_refuses_what_it_cannot_tell_ap
         fed.run(Named(np.random.default_rng(0)), 1, keep=tmp_path)
 
 
+LAST = 25
 CHILD = """
-import sys
+import sys, time
 sys.path.insert(0, {tests!r})
-from test_federation import make
-make("fairfed", {folder!r}, rounds=30, slow=0.02)
+from test_federation import Federation, make
+train = Federation.train
+
+def slowly(self, params, t, *more, **named):
+    print(t, flush=True)
+    time.sleep(0.02)
+    if t == {last}:
+        {waits}
+    return train(self, params, t, *more, **named)
+
+Federation.train = slowly
+make("fairfed", {folder!r}, rounds=30)
 """
 
 
 def test_killed_at_any_moment_the_next_run_ends_with_the_same_bytes(tmp_path):
-    whole, killed = make("fairfed", None, rounds=30), 0
-    code = CHILD.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
-    for _ in range(3):
-        with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as process:
-            known = len(list(tmp_path.glob("*.npz")))
-            deadline = time.monotonic() + 120
-            while len(list(tmp_path.glob("*.npz"))) == known == 0 and process.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.01)
+    """A moment is random, and none of them comes too late: the run waits in one of its rounds."""
+    whole = make("fairfed", None, rounds=30)
+    code = CHILD.format(tests=str(Path(__file__).parent), folder=str(tmp_path), last=LAST, waits=FOR_EVER)
+    for _ in range(2):
+        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            assert 1 <= int(process.stdout.readline()) <= LAST
             time.sleep(random.uniform(0, 0.4))
-            if process.poll() is None:
-                os.kill(process.pid, signal.SIGKILL)
-                killed += 1
-    assert killed
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+    assert list(tmp_path.glob("*.npz"))
     same(make("fairfed", tmp_path, rounds=30), whole)
 
 

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,6 +16,7 @@ import nbformat
 import psutil
 import pytest
 from small import ROOT, code, notebook
+from waiting import FOR_EVER, left, until
 
 from fairfl_lite.press import book, runner
 from fairfl_lite.press import site as press_site
@@ -185,26 +185,35 @@ BUILD = """
 import sys
 from pathlib import Path
 from fairfl_lite.press import runner, site
-waits = "import time; from fairfl_lite.press.builder import die_with_parent; die_with_parent(); time.sleep(300)"
-site.BUILDER = (sys.executable, "-c", waits)
 root = Path(sys.argv[1])
+site.BUILDER = (sys.executable, "-c", sys.argv[2], str(root / "input"))
 site._build(runner.Project(root, root / "little"))
+"""
+
+
+BUILDER = f"""
+import select, sys
+from pathlib import Path
+from fairfl_lite.press.builder import die_with_parent
+ended = bool(select.select([sys.stdin], [], [], 0)[0])
+die_with_parent()
+path = Path(sys.argv[1])
+path.with_suffix(".part").write_text("ended" if ended else "open")
+path.with_suffix(".part").rename(path)
+{FOR_EVER}
 """
 
 
 def test_a_builder_ends_with_the_command_that_started_it(make_project):
     """Otherwise one whose command was killed would write into the pages of the next."""
     project = make_project({})
-    command, env = [sys.executable, "-c", BUILD, str(project.root)], {**os.environ, "FAIRFL_ROOT": str(project.root)}
+    command, env = [sys.executable, "-c", BUILD, str(project.root), BUILDER], {**os.environ, "FAIRFL_ROOT": str(project.root)}
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE) as process:  # ours stays open, theirs must not
-        while not (started := psutil.Process(process.pid).children()):
-            assert process.poll() is None
-            time.sleep(0.05)
-        _, alive = psutil.wait_procs(started, timeout=2)
-        assert alive == started, "it runs until its command ends"
+        until((project.root / "input").is_file, process)
+        assert (project.root / "input").read_text() == "open", "what ends the builder has not come while its command is there"
+        started = psutil.Process(process.pid).children()
         process.kill()
-        _, alive = psutil.wait_procs(started, timeout=60)
-        assert alive == []
+        assert started and not left(started)
 
 
 def test_a_notebook_that_was_removed_has_no_page(make_project):

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import psutil
 import pytest
 from nbclient.exceptions import DeadKernelError
 from small import code, notebook
+from waiting import FOR_EVER, LONG, left, until
 
 from fairfl_lite import data
 from fairfl_lite.errors import FairFLError
@@ -25,9 +25,9 @@ from fairfl_lite.press import book, outputs, runner, worker
 LOG = "open('../log.txt', 'a').write(name + '\\n');"
 
 
-def counted(name: str, seconds: float = 0.0):
-    """A notebook that notes each of its executions."""
-    return notebook(f"import time\nname = {name!r}\n{LOG}", f"time.sleep({seconds})\nprint(name, 0.25)")
+def counted(name: str, then: str = ""):
+    """A notebook that notes each of its executions, and then does that."""
+    return notebook(f"name = {name!r}\n{LOG}", f"{then}\nprint(name, 0.25)")
 
 
 def executions(project: runner.Project) -> list[str]:
@@ -161,20 +161,18 @@ def pages(project: runner.Project) -> dict[str, bytes]:
 
 
 def test_killed_in_the_middle_the_next_run_goes_on_and_ends_with_the_same_bytes(make_project):
-    project = make_project({name: counted(name, 0.5) for name in ("a", "b", "c")})
+    waits = f"import os\nif not os.path.exists('../go'): {FOR_EVER}"
+    project = make_project({"a": counted("a"), "b": counted("b"), "c": counted("c", waits)})
     command = [sys.executable, "-c", RUN, str(project.root)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        records = project.state / "runs"
-        while not list(records.rglob("*.json")):
-            time.sleep(0.02)
-            assert process.poll() is None
+        until(lambda: list((project.state / "runs").rglob("*.json")), process)
         started = psutil.Process(process.pid).children(recursive=True)
         os.kill(process.pid, signal.SIGKILL)
-    _, alive = psutil.wait_procs(started, timeout=20)
-    assert not alive, "a killed build leaves nothing running"
+    assert not left(started), "a killed build leaves nothing running"
     assert pages(project) == {}
     finished = [job.name for job in quick(project) if not runner.why(job)]
-    assert 1 <= len(finished) < 3
+    assert 1 <= len(finished) < 3 and "c" not in finished
+    (project.root / "go").touch()
 
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
     assert all(executions(project).count(name) == 1 for name in finished)
@@ -187,21 +185,18 @@ def test_killed_in_the_middle_the_next_run_goes_on_and_ends_with_the_same_bytes(
 
 
 def test_ctrl_c_ends_what_runs_and_begins_nothing_else(make_project):
-    project = make_project({name: counted(name, 60) for name in "abcd"})
+    project = make_project({name: counted(name, FOR_EVER) for name in "abcd"})
     # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start.
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     run = RUN.replace("runner.run(jobs)", "runner.run(jobs, workers=2)")
     command = [sys.executable, "-c", heard + run, str(project.root)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True) as process:
         log = project.root / "log.txt"
-        while not log.is_file() or len(executions(project)) < 2:
-            time.sleep(0.02)
-            assert process.poll() is None
+        until(lambda: log.is_file() and len(executions(project)) == 2, process)
         started = psutil.Process(process.pid).children(recursive=True)
         os.kill(process.pid, signal.SIGINT)  # to the command alone: its processes must not be left to themselves
-        assert process.wait(timeout=30) != 0
-    _, alive = psutil.wait_procs(started, timeout=20)
-    assert not alive and len(executions(project)) == 2
+        assert process.wait(timeout=LONG) != 0
+    assert not left(started) and len(executions(project)) == 2
 
 
 @pytest.mark.parametrize(
@@ -242,7 +237,7 @@ def test_a_notebook_that_was_mended_leaves_nothing_of_its_failure(make_project):
 
 
 def test_the_longest_goes_first_and_durations_are_remembered(make_project):
-    project = make_project({"a": counted("a"), "b": counted("b", 0.6)})
+    project = make_project({"a": counted("a"), "b": counted("b", "import time; time.sleep(0.6)")})
     source = project.source("b")
     content = nbformat.read(source, as_version=4)
     content.metadata["fairfl"] = {"seconds": 100}

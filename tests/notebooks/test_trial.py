@@ -7,13 +7,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import nbformat
 import psutil
 import pytest
 from small import code, notebook, small_project
+from waiting import FOR_EVER, until
 
 from fairfl_lite.press import book, runner, site, trial
 
@@ -141,8 +141,22 @@ def test_what_is_not_as_it_was_built_is_built_again(little, what):
 BUILD = """
 import sys
 from pathlib import Path
-from fairfl_lite.press import book, runner
+from fairfl_lite.press import book, runner, site
+site.BUILDER = (sys.executable, "-c", sys.argv[2])
 book.build(runner.Project(Path(sys.argv[1]), Path(sys.argv[1]) / "little"))
+"""
+HALTS = f"""
+import sys
+from pathlib import Path
+from sphinx.environment import BuildEnvironment
+from fairfl_lite.press import builder
+
+def halt(environment):
+    (Path(environment.doctreedir) / "halted").touch()
+    {FOR_EVER}
+
+BuildEnvironment.check_consistency = halt
+sys.exit(builder.main())
 """
 
 
@@ -151,10 +165,8 @@ def test_a_killed_builder_does_not_hide_a_warning(make_project):
     bad = nbformat.v4.new_markdown_cell("# One\n\nSee {nowhere}`it`.")  # told when the page is read
     project = make_project({"a/one": notebook(bad, "print(1)")})
     memory = site.memory(project) / "environment.pickle"
-    with subprocess.Popen([sys.executable, "-c", BUILD, str(project.root)], stderr=subprocess.DEVNULL) as process:
-        while not memory.is_file():  # written when all pages are read, before any is written
-            time.sleep(0.005)
-            assert process.poll() is None
+    with subprocess.Popen([sys.executable, "-c", BUILD, str(project.root), HALTS], stderr=subprocess.DEVNULL) as process:
+        until((site.memory(project) / "halted").is_file, process)  # all pages are read, and none is written
         started = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
         for one in started:
             os.kill(one.pid, signal.SIGKILL)
