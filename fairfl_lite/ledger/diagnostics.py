@@ -17,6 +17,8 @@ from fairfl_lite.ledger.rules.level import printed_spread
 from fairfl_lite.ledger.series import Case, Missing, Results
 from fairfl_lite.papers import Entry, Grid, PaperCard
 
+ASIDE = {"not_testable", "would_decide", "by_construction"}
+"""Fields of cells that get no verdict by their numbers."""
 FAR = 2.0
 """Printed values that are further apart than so many margins must not pass for each other."""
 
@@ -85,7 +87,7 @@ def effects(paper: str, files: Results | None = None) -> pd.DataFrame:
 def cells(card: PaperCard, grid: Grid) -> list[Entry]:
     """The levels of a table that can be judged."""
     entries = (card.entries[id] for line in grid.ids for id in line)
-    return [e for e in entries if e.kind == "level" and e.printed != "?" and not {"not_testable", "would_decide"} & set(e.spec)]
+    return [e for e in entries if e.kind == "level" and e.printed != "?" and not ASIDE & set(e.spec)]
 
 
 def once_reproduced(difference: float, half: float, spread: Spread) -> bool:

@@ -24,7 +24,10 @@ JUDGING = "notebooks/ledger/how_it_judges.ipynb"
 OUTCOMES = {
     "agrees, confirmed, holds": ("agrees", "confirmed", "holds"),
     "differs, reversed, does not hold": ("differs", "reversed", "does not hold"),
-    **{verdict: (verdict,) for verdict in ("no effect", "cannot tell", "not testable", "not yet measured")},
+    **{
+        verdict: (verdict,)
+        for verdict in ("no effect", "holds by construction", "cannot tell", "not testable", "not yet measured")
+    },
 }
 """The columns of the scoreboard: verdicts that say the same of claims of different kinds are counted together."""
 ORDER = ("fairfed", "fair-fate", "rankff", "effl", "e2fl")

@@ -38,7 +38,7 @@ border-bottom:1px solid rgba(128,128,128,.35);scroll-margin-top:5rem}
 .fairfl-differs,.fairfl-reversed,.fairfl-does-not-hold{background:rgba(248,81,73,.25)!important}
 .fairfl-no-effect{background:rgba(210,153,34,.25)!important}
 .fairfl-cannot-tell{background:rgba(56,139,253,.14)!important}
-.fairfl-not-testable{background:rgba(128,128,128,.2)!important}
+.fairfl-not-testable,.fairfl-holds-by-construction{background:rgba(128,128,128,.2)!important}
 .fairfl-not-yet-measured{outline:1px dashed rgba(128,128,128,.6)}
 .fairfl-lines th:first-child,.fairfl-lines th:last-child{text-align:left}
 @media (max-width:40rem){.fairfl-lines thead{display:none}.fairfl-lines,.fairfl-lines :is(caption,tbody){display:block}

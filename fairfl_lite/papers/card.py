@@ -63,6 +63,7 @@ _TABLE_FIELDS = {
     "beside",
     "note",
     "not_testable",
+    "by_construction",
 }
 _CARD_FIELDS = {
     "paper",
@@ -361,7 +362,7 @@ def _cells(raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: di
     spec = {**entry.spec, **_fill(marks.get(mark, {}), keys), **(marks["?"] if printed == "?" else {})}
     if not sd:
         return [replace(entry, spec=spec)]
-    spread = {k: entry.spec[k] for k in ("results", "select") if k in entry.spec}
+    spread = {k: entry.spec[k] for k in ("results", "select", "by_construction") if k in entry.spec}
     spread |= marks["?"] if sd == "?" else {}
     return [
         replace(entry, spec=spec if sd == "?" else {**spec, "sd": sd}),
@@ -383,10 +384,9 @@ def _cell(raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dic
     for key, choices in table.get("override", {}).items():
         override |= choices.get(".".join(keys[k] for k in key.split(".")), {})
     kind = override.pop("kind", table["kind"])
-    if kind == "arithmetic":
-        spec: dict[str, Any] = override
-    else:
-        spec = {k: table[k] for k in ("results", "note", "not_testable") if k in table}
+    given = ("by_construction",) if kind == "arithmetic" else ("by_construction", "results", "note", "not_testable")
+    spec: dict[str, Any] = {k: table[k] for k in given if k in table}
+    if kind != "arithmetic":
         if "results" in table:
             spec["select"] = select
         for key, choices in table.get("beside", {}).items():
@@ -394,7 +394,7 @@ def _cell(raw: Mapping[str, Any], name: str, table: Mapping[str, Any], keys: dic
         if "baseline" in table:
             reference = keys | table["baseline"]
             spec["baseline"] = None if reference == keys else cell_id(reference)
-        spec |= override
+    spec |= override
     words = (raw["labels"].get(v, f"{k} = {v}" if v.replace(".", "").isdigit() else v) for k, v in keys.items())
     return Entry(
         cell_id(keys),
@@ -452,6 +452,7 @@ def _effect(raw: Mapping[str, Any], entry: Entry, other: Entry, key: str, what: 
     decimals = max(len(e.printed.partition(".")[2]) for e in (entry, other))
     label = raw["labels"].get(other.keys[key], other.keys[key])
     carried = {k: entry.spec[k] for k in ("note", "would_decide") if k in entry.spec}
+    carried |= {k: entry.spec[k] for k in ("by_construction",) if k in entry.spec and k in other.spec}
     spec: dict[str, Any] = {"cells": [entry.id, other.id], **carried}
     a, b = number(entry.printed), number(other.printed)
     less = f"less {label}"

@@ -17,8 +17,8 @@ CARD: Mapping[str, Any] = {
 }  # fmt: skip
 CLAIM: Mapping[str, Any] = {
     **dict.fromkeys(("id", "where", "kind", "says", "notebook", "rule", "whose", "results", "metric", "levels", "name"), WORD),
-    **dict.fromkeys(("quote", "note", "not_testable", "unless_measured", "margin_reason", "toward", "sense", "how"), TEXT),
-    "sd": TEXT, "printed": TEXT, "printed_of": TEXT,
+    **dict.fromkeys(("quote", "note", "not_testable", "unless_measured", "by_construction", "margin_reason"), TEXT),
+    **dict.fromkeys(("toward", "sense", "how", "sd", "printed", "printed_of"), TEXT),
     "cells": (TEXT, _NAMES), "beta": [NUMBER], **dict.fromkeys(("margin", "tolerance", "power", "scale", "of"), NUMBER),
     **dict.fromkeys(("select", "better", "worse", "from", "to", "relative"), {TEXT: (VALUE, [VALUE])}),
     **dict.fromkeys(("mean_over", "order", "entries", "sum", "over", "fall", "distinct", "positive", "recomputed"), _NAMES),
@@ -28,7 +28,8 @@ CLAIM: Mapping[str, Any] = {
 }  # fmt: skip
 """Of a claim, and of what the `override` and the `marks` of a table give to a cell."""
 TABLE: Mapping[str, Any] = {
-    **dict.fromkeys(("where", "title", "kind", "notebook", "results", "id", "whose"), WORD), "note": TEXT, "not_testable": TEXT,
+    **dict.fromkeys(("where", "title", "kind", "notebook", "results", "id", "whose"), WORD),
+    **dict.fromkeys(("note", "not_testable", "by_construction"), TEXT),
     "columns": {TEXT: [(VALUE, {TEXT: VALUE})]}, "rows": [[VALUE]], "fixed": _SELECT, "baseline": {TEXT: TEXT},
     **dict.fromkeys(("row_keys", "ignore", "own", "not_best"), _NAMES), "select": {TEXT: {TEXT: _SELECT}},
     "override": {TEXT: {TEXT: {TEXT: ANY}}}, "marks": {TEXT: {TEXT: ANY}}, "beside": {TEXT: {TEXT: {TEXT: _SELECT}}},

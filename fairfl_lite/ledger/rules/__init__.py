@@ -40,6 +40,7 @@ SYMBOLS = {
     "reversed": "✗",
     "no effect": "0",
     "does not hold": "≠",
+    "holds by construction": "≡",
     "cannot tell": "?",
     "not testable": "–",
     "not yet measured": "…",
@@ -88,6 +89,8 @@ def _check(card: PaperCard, entry: Entry) -> None:
             choose(spec[name], allowed, f"{name} in {entry.id}")
     if "margin" in spec and not spec.get("margin_reason"):
         raise FairFLError(f"{entry.id} has a margin of its own and no margin_reason: say in a few words why.")
+    if "by_construction" in spec and not spec["by_construction"].strip():
+        raise FairFLError(f"{entry.id} is said to hold by construction: say in a sentence why it could not have failed.")
     if float(spec.get("margin", 0)) < 0:
         raise FairFLError(f"{entry.id} has a margin below 0: correct the card.")
     metric = spec.get("metric", spec.get("select", {}).get("metric"))

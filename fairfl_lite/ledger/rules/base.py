@@ -11,7 +11,10 @@ from fairfl_lite.ledger.series import Case, Missing
 
 SERIES = ("results", "select", "metric", "mean_over", "relative", "beside")
 """The fields by which an entry selects runs."""
-COMMON = ("note", "not_testable", "unless_measured", "would_decide", "check", "whose", "margin", "margin_reason", "quote")
+COMMON = (
+    "note", "not_testable", "unless_measured", "would_decide", "by_construction", "check", "whose", "margin", "margin_reason",
+    "quote",
+)  # fmt: skip
 """The fields that every entry may have."""
 NOT_DECIDABLE = "not decidable from what is printed"
 IF_AS_OURS = "not decidable if their runs vary as ours"
@@ -22,9 +25,10 @@ IF_AS_OURS = "not decidable if their runs vary as ours"
 class Finding:
     """What a rule says of an entry.
 
-    margin : how far apart may still be called the same. detail : of a verdict, in words: which way and how far, or what
-    would decide. power : how likely the rule would say so if the paper were right: *agrees* if the truth is the printed number,
-    *confirmed* if the gain is one margin. against : how likely it would say *differs* if the truth were two margins away.
+    margin : how far apart may still be called the same. detail : of a verdict, in words: which way and how far, what would
+    decide, or why it could not have failed. power : how likely the rule would say so if the paper were right: *agrees* if the
+    truth is the printed number, *confirmed* if the gain is one margin. against : how likely it would say *differs* if the truth
+    were two margins away.
     stand_in : whether the printed number of the plain baseline (for an effect: that of another row of the column) would have
     passed in place of the printed one.
     """
