@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help book test check lint chaos nbval references paper lab bench serve clean clean-all install lock crate same
+.PHONY: help book test check lint chaos nbval references paper lab bench serve clean clean-all install lock crate same picture
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -36,6 +36,9 @@ nbval: $(STAMP) ## let nbval itself execute every notebook and compare the text,
 
 paper: $(STAMP) ## measure the results at the papers' own scale, into results/
 	@$(BIN)/fairfl paper
+
+picture: book ## make README's picture anew from the front page; needs Chromium
+	@PYTHONPATH=tests $(BIN)/python -m picture
 
 lab: $(STAMP) ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab --notebook-dir . --LabApp.default_url /lab/tree/notebooks \

@@ -136,6 +136,11 @@ class Browser:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **options)["data"]))
 
+    def top(self, width: int, height: int) -> bytes:
+        """What a screen of this size shows of the open page, as a PNG."""
+        self.size(width, height)
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+
     def complaints(self, base: str) -> list[str]:
         """Errors written to the console, scripts that failed, and requests that left `base`, since the page was opened."""
         said = []

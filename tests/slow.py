@@ -52,6 +52,7 @@ SLOW = (
     "theory/test_theory_distances.py",
     "theory/test_theory_experiments.py",
     "theory/test_theory_profiles.py",
+    "theory/test_theory_section5.py",
     "theory/test_theory_volume.py",
     "theory/test_theory_votes.py",
 )

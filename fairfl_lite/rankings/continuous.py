@@ -268,6 +268,55 @@ def _lowest(lines: Sequence[Stretch]) -> Iterator[Infimum]:
         yield Infimum(max(s.at(c) for s in lines), True)
 
 
+def blocks(orders: ArrayLike, falling: bool = False) -> list[Piecewise]:
+    """Orders of m models [n, m], best first, as utilities on [0, 1): model k is the block from k/m to (k+1)/m.
+
+    falling : within each block utilities fall, so that no models but single ones are equal; otherwise a block is flat."""
+    places = np.argsort(np.asarray(orders), axis=1)
+    m = places.shape[1]
+    ends = [Fraction(k, m) for k in range(m + 1)]
+    return [
+        Piecewise(tuple(Piece(ends[k], ends[k + 1], m - int(p), m - int(p) - falling) for k, p in enumerate(row)))
+        for row in places
+    ]
+
+
+def concave(rng: np.random.Generator, pieces: int = 4, flat: bool = False) -> Piecewise:
+    """A random concave utility on [0, 1] of so many straight pieces; flat : its best piece is level, otherwise none is."""
+    slopes = np.sort(rng.choice(np.arange(1, 40), size=pieces, replace=False))[::-1] - int(rng.integers(0, 40))
+    slopes = slopes + (slopes <= 0) * -1  # none is 0, and they still fall
+    if flat:
+        slopes[int(rng.integers(0, pieces))] = 0
+        slopes = np.sort(slopes)[::-1]
+    ends = [Fraction(int(c), 60) for c in (0, *np.sort(rng.choice(np.arange(1, 60), size=pieces - 1, replace=False)), 60)]
+    points = [(ends[0], Fraction(0))]
+    for slope, (low, high) in zip(slopes.tolist(), pairwise(ends), strict=True):
+        points.append((high, points[-1][1] + slope * (high - low)))
+    return Piecewise.through(*points)
+
+
+def steep(k: int) -> Piecewise:
+    """Concave on [0, 1]: up from -2^k to 0 in the first quarter, then gently to 1. Its best half lies in the last unit."""
+    return Piecewise.through((0, -(2**k)), (Fraction(1, 4), 0), (1, 1))
+
+
+NEVER = 1000
+"""Rounds of a binary search that are taken for no end."""
+
+
+def rounds(u: Piecewise, r: Number, eps: Number) -> int | None:
+    """Section 5.2: rounds of binary search between the smallest and the largest utility until a level has {u >= level}
+    within (1 - eps) r and (1 + eps) r of P; None where there is no such level."""
+    low, high = u.levels[0], u.levels[-1]
+    for k in range(1, NEVER):
+        middle = (low + high) / 2
+        share = u.share(middle)
+        if (1 - eps) * r <= share <= (1 + eps) * r:
+            return k
+        low, high = (middle, high) if share > r else (low, middle)
+    return None
+
+
 def drawn(n: int, rng: np.random.Generator, pieces: int = 4) -> list[Piecewise]:
     """n random utilities on one random union of intervals: half of the pieces flat, small whole values, jumps anywhere."""
     ends = np.sort(rng.choice(np.arange(1, 25), size=2 * pieces, replace=False)).reshape(-1, 2)

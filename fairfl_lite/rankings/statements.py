@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from math import sqrt
+from math import ceil, log2, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.rankings.bounds import SLACK, Check, gather, ratio
-from fairfl_lite.rankings.continuous import Piecewise, existence
+from fairfl_lite.rankings.continuous import NEVER, Infimum, Piecewise, blocks, existence, rounds
 from fairfl_lite.rankings.distances import aligned
 from fairfl_lite.rankings.measures import AppendixA
-from fairfl_lite.rankings.ranks import Ints, best, pareto, positions, ranks_of, table, worst_case
+from fairfl_lite.rankings.ranks import Ints, best, example1, pareto, positions, ranks_of, table, worst_case
 
 Half = Callable[[int], float]
 
@@ -128,6 +128,37 @@ def check_continuous(instances: Iterable[Iterable[Piecewise]], how: str, always:
         return found.n, len(utilities[0].pieces), bad, ratio(float(found.beta.value), float(found.alpha.value))
 
     return gather("theorem-3.2", how, (one(list(utilities)) for utilities in instances))
+
+
+def check_adapted(pairs: Iterable[tuple[int, int]], how: str, falling: bool = False,
+                  orders: Callable[[int, int], np.ndarray] = example1) -> Check:  # fmt: skip
+    """Example 1 with blocks of [0, 1) for models, exactly: some model has all ranks <= alpha, and none has all below it."""
+
+    def one(n: int, m: int) -> tuple[int, int, bool, float]:
+        found = existence(blocks(orders(n, m), falling))
+        return n, m, found.beta != Infimum(found.alpha.value, True), float(found.beta.value / found.alpha.value)
+
+    return gather("example-1-continuous", how, (one(n, m) for n, m in pairs))
+
+
+def of_utility(u: Piecewise, r: Fraction) -> float:
+    """What a binary search needs beyond log2(1/eps) rounds: log2 of range x 2 / (smallest slope x r).
+
+    A concave utility in one dimension passes a level twice at most, so the measure changes by at most 2 / slope for a unit of
+    the level, and a middle that is near enough to the right level lies within 1 ± eps."""
+    slopes = (Fraction(p.last - p.first) / Fraction(p.high - p.low) for p in u.pieces)
+    return log2((u.levels[-1] - u.levels[0]) * 2 / (min(map(abs, slopes)) * r))
+
+
+def check_rounds(cases: Iterable[tuple[Piecewise, Fraction, int]], how: str,
+                 beyond: Callable[[Piecewise, Fraction], float] = of_utility) -> Check:  # fmt: skip
+    """Binary search finds a level for each (u, r, k) with eps = 2^-k in at most k + beyond(u, r) rounds."""
+
+    def one(u: Piecewise, r: Fraction, k: int) -> tuple[int, int, bool, float]:
+        taken, allowed = rounds(u, r, Fraction(1, 2**k)) or NEVER, ceil(k + beyond(u, r))
+        return 1, len(u.pieces), taken > allowed, ratio(taken, allowed)
+
+    return gather("rounds", how, (one(*case) for case in cases))
 
 
 def leaves_nothing(L: float) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from fairfl_lite import rankings
 from fairfl_lite.experiments.rankff import statements as experiments
 
-QUICK = ("definition-2", "every 2 5", "every 3 4", "ties", "appendix-a")
+QUICK = ("definition-2", "every 2 5", "every 3 4", "ties", "appendix-a", "binary search")
 COLUMNS = ["statement", "n", "m", "how", "instances", "violations", "worst"]
 
 

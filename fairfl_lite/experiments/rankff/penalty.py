@@ -230,3 +230,36 @@ def _limits(d: int, times: int, rng: np.random.Generator) -> Iterator[tuple[int,
         exact = solve(fed.u, fed.grad, alpha, fed.optimum)
         away = np.linalg.norm(penalty_path(fed, alpha, [0.0, *(10.0**k for k in range(1, 7))]) - exact, axis=1)
         yield n, d, bool(away[-1] > away[0] / 1000), float(away[-1] / away[0])
+
+
+def steps(fed: Quadratics, alpha: np.ndarray, short: bool, T: int = 2000, growth: float = 2.0, every: int = 200) -> np.ndarray:
+    """Where T steps of Algorithm 3, lines 10 to 18, end from 0, with sigma = 1 at first; or where they pass 10^12.
+
+    short : steps are half of one over the curvature where they are taken, in place of line 16's whole gradient."""
+    c, sigma = np.zeros(fed.best.shape[1]), 1.0
+    for t in range(1, T + 1):
+        u, grad = fed.u(c), fed.grad(c)
+        weights, missed = penalty_weights(u, alpha, sigma), grad[u < alpha]
+        curve = np.einsum("i,ijk->jk", weights, 2 * fed.A) + 2 * sigma * missed.T @ missed
+        c = c - weights @ grad * (0.5 / np.linalg.norm(curve, 2) if short else 1.0)
+        if np.abs(c).max() > 1e12:
+            break
+        sigma *= growth if t % every == 0 else 1.0
+    return c
+
+
+def step_check(times: int = 30, short: bool = False) -> pd.DataFrame:
+    """Whether Algorithm 3's steps end at most half as far from the solution of program (2) as they began, for concave
+    quadratics; `m` is the dimension, `worst` the largest part of the way that was left."""
+
+    def ends(d: int) -> Iterator[tuple[int, int, bool, float]]:
+        rng = np.random.default_rng(d)
+        for _ in range(times):
+            n = int(rng.integers(2, 6))
+            fed, alpha = contested(n, d, rng)
+            exact = solve(fed.u, fed.grad, alpha, fed.optimum)
+            left = np.linalg.norm(steps(fed, alpha, short) - exact) / np.linalg.norm(exact)
+            yield n, d, bool(left > 1 / 2), float(left)
+
+    how = "steps below one over the curvature" if short else "fine print: whole gradients, as printed"
+    return _rows([gather("penalty-steps", how, ends(d)) for d in (2, 5)])

@@ -217,6 +217,32 @@ def appendix_a() -> Iterator[Check]:
     yield statements.check_smooth(Ls)
 
 
+def adapted() -> Iterator[Check]:
+    """Example 1 for the continuous case: flat blocks for every n and m, falling ones where n divides m."""
+    pairs = [(n, m) for n, m in product(range(2, 9), range(2, 13)) if m >= n]
+    yield statements.check_adapted(pairs, "flat blocks")
+    yield statements.check_adapted([(n, m) for n, m in pairs if m % n == 0], "falling blocks, n divides m", falling=True)
+
+
+def binary_search() -> Iterator[Check]:
+    """Rounds of section 5.2's search for alpha_i(r): for random concave utilities, for flat tops, and for steep ones."""
+    rng = np.random.default_rng(0)
+    shares, eps = [Fraction(k, 10) for k in range(1, 10)], (1, 2, 5, 10, 20)
+    drawn = [continuous.concave(rng, int(rng.integers(1, 6))) for _ in range(60)]
+    yield statements.check_rounds(product(drawn, shares, eps), "nowhere flat")
+    flat = [continuous.concave(rng, int(rng.integers(2, 6)), flat=True) for _ in range(10)]
+    tops = ((u, u.share(u.levels[-1]) / 3, k) for u, k in product(flat, eps))
+    yield statements.check_rounds(tops, "fine print: flat top larger than r", lambda u, r: continuous.NEVER - 100)
+    steep = ((continuous.steep(k), Fraction(1, 2), 5) for k in range(0, 101, 10))
+    yield statements.check_rounds(steep, "fine print: any utility", lambda u, r: 4)
+
+
+def volumes() -> Iterator[Check]:
+    """Footnote 6's volumes, by hit-and-run."""
+    for d, eps in ((2, 0.5), (2, 0.25), (4, 0.5), (4, 0.25), (8, 0.5)):
+        yield rankings.volume.check_volume(d, eps)
+
+
 PARTS: dict[str, Callable[[], Iterable[Check]]] = {
     "definition-2": definition_2,
     "counted": counted,
@@ -230,12 +256,16 @@ PARTS: dict[str, Callable[[], Iterable[Check]]] = {
     "exact measures": exact_measures,
     "sampled measures": sampled_measures,
     "appendix-a": appendix_a,
+    "adapted": adapted,
+    "binary search": binary_search,
+    "volumes": volumes,
 }
 
 
 METHOD: dict[str, Callable[[], pd.DataFrame]] = {
     "identity-weights": rankff_facts.identity_check,
     "penalty-convergence": rankff_facts.penalty_check,
+    "penalty-steps": rankff_facts.step_check,
 }
 """What is checked of the algorithm rather than of orders and measures."""
 
