@@ -229,10 +229,10 @@ def attacked(attack: str, method: str, seeds: Sequence[int]) -> pd.DataFrame:
     return found.assign(attack=attack, method=method)
 
 
-def level(dataset: str, budget: str, level: float, seeds: Sequence[int], method: str = "effl") -> pd.DataFrame:
+def level(dataset: str, budget: str, level: float, seeds: Sequence[int]) -> pd.DataFrame:
     """Table 5: EFFL with another value for one of its budgets, the others as in Table 1."""
     to = replace(budgets(dataset, "tpsd"), **{budget: level})
-    found = _row(repeated(dataset, seeds), dataset, "tpsd", method, to=to)
+    found = _row(repeated(dataset, seeds), dataset, "tpsd", "effl", to=to)
     return found.assign(dataset=dataset, budget=budget, level=level)
 
 
@@ -324,7 +324,6 @@ _ATTACKS = ("enlarge", "random", "zero")
 _ATTACKED = [*grid(attack=("none", *_ATTACKS), method=PAPER),
              *grid(attack=[f"{kind} update" for kind in _ATTACKS], method=[m for m in PAPER if LEARNERS[m].local])]  # fmt: skip
 _LEVELS = grid(dataset=("adult", "eicu-stand-in"), budget=("b", "vl", "vb"), level=(0.01, 0.02, 0.05, 0.1))
-_PLAIN_LEVELS = [{**cell, "method": "effl-plain"} for cell in _LEVELS if cell["dataset"] == "adult"]
 
 
 def _rows(bias: str) -> list[Cell]:
@@ -342,13 +341,11 @@ EXPERIMENTS = (
     _of("table3", states, grid(method=PAPER), ("acsincome",), _BOTH),
     _of("table4", attacked, _ATTACKED, ()),
     _of("table5", level, _LEVELS, seeds=20),
-    _of("table5-plain", level, _PLAIN_LEVELS, reads=_PLAIN, seeds=20),
     _of("table6", stage, grid(dataset=DATASETS, stage=("1", "2", "3", "all")), seeds=20),
     _of("table6-plain", stage, grid(dataset=TWO_CLIENTS, stage=("1", "2", "3", "all"), method=("effl-plain",)), reads=_PLAIN,
         seeds=20),
     _of("splits", splits, grid(method=(*_SPLIT, "effl-plain")), reads=(*_CHOICE, *_PLAIN), seeds=20),
-    _of("own-budgets", own_budgets, [*grid(dataset=DATASETS, bias=("tpsd",), method=_BUDGETED),
-        *grid(dataset=TWO_CLIENTS, bias=("tpsd",), method=("effl-plain",))], reads=(*_BOTH, *_PLAIN), seeds=5),
+    _of("own-budgets", own_budgets, grid(dataset=DATASETS, bias=("tpsd",), method=_BUDGETED), reads=_BOTH, seeds=5),
     _of("choices", choices, grid(dataset=DATASETS, choice=tuple(CHOICES)), seeds=5),
     _of("path", path, grid(dataset=DATASETS)),
     _of("path-plain", path, grid(dataset=TWO_CLIENTS, method=("effl-plain",)), reads=_PLAIN),
