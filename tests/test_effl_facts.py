@@ -2,13 +2,17 @@
 
 import itertools
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import binomtest
 
 from fairfl_lite import papers, results
-from fairfl_lite.experiments.effl import facts
+from fairfl_lite.experiments.effl import facts, plane
+from fairfl_lite.methods import EFFL
+from fairfl_lite.methods.effl import gram_of
 
 
 def printed(clients: np.ndarray, ddof: int) -> tuple[float, float]:
@@ -61,10 +65,10 @@ def test_budgets_are_met_as_the_marks_say() -> None:
     assert found["worst.t1.synthetic.effl"] == pytest.approx(0.0801 + 0.0359 / math.sqrt(2) - 0.1, abs=1e-4)
 
 
-def test_copies_by_hand() -> None:
-    found = dict(facts.copies())
-    assert {name for name, n in found.items() if name.startswith("copies.") and n} == {
-        "copies.t1.synthetic", "copies.t2.synthetic", "copies.t3", "copies.t4.zero",
+def test_equal_rows_by_hand() -> None:
+    found = dict(facts.equal_rows())
+    assert {name for name, n in found.items() if name.startswith("equal-rows.") and n} == {
+        "equal-rows.t1.synthetic", "equal-rows.t2.synthetic", "equal-rows.t3", "equal-rows.t4.zero",
     }  # fmt: skip
     assert (found["t1t2.spread"], found["t1t2.bias"]) == (6, 1)
     assert [found[f"t1t2.acc.{d}"] for d in ("synthetic", "adult", "eicu")] == [0, 2, 4]
@@ -118,11 +122,65 @@ def test_statements_of_the_appendix() -> None:
     assert found["eq11.descends"] == 0 and found["eq11.mended"] == 1
     assert found["prop1.equal"] > 0 and found["prop1.strict"] == 0
     assert found["stability.ratio"] == pytest.approx(math.sqrt(2) * 1e6)
+    assert found["stability.theta"] == pytest.approx(1e6, rel=1e-5)  # from (1, 0) to (1, 1), for an error of 1e-6
+    assert found["convergence.last-step"] == pytest.approx(1)
     assert facts.steepest(np.array([[1.0, 0.0], [0.5, 9.0]])).tolist() == [1, 0]
+
+
+def test_effl_itself_swings_for_ever_with_a_constant_step_and_rests_with_one_that_shrinks() -> None:
+    """The instance of C.2, by the method's own rows and direction: constant losses, biases 0.5 + theta and 0.5 - theta."""
+    fed, there = plane.federation(), np.ones((1, 2), bool)
+    slopes = np.array([[[0.0], [0.0], [1.0], [-1.0]]])  # of two losses and two biases, one parameter
+    method = EFFL(1.0, 0.01, 0.01, normalise="none")
+
+    def last(eta: float, decay: float) -> float:
+        theta = eta / 3
+        for t in range(200):
+            rows = method.rows(fed, np.full((1, 2), 0.7), np.array([[0.5 + theta, 0.5 - theta]]), there, 2)
+            alpha, _, _ = method.direction(gram_of(slopes), rows)
+            step = eta * decay**t * float((alpha[:, None] @ slopes)[0, 0, 0])
+            theta -= step
+        return abs(step)
+
+    for eta in (1e-1, 1e-3):
+        assert last(eta, 1.0) == pytest.approx(eta * facts.last_step(eta, 200))
+        assert last(eta, 0.9) < 1e-6 * eta
+
+
+@pytest.mark.parametrize("normalise", ["none", "l2"])
+def test_begun_at_the_lowest_mean_loss_effl_stays_outside_of_the_budget(normalise: Literal["none", "l2"]) -> None:
+    """By a search on a grid: every model within the budget of bias has a higher mean loss than the start."""
+    fed = plane.federation()
+    losses, biases = plane.surface(fed, np.stack(np.meshgrid(np.linspace(-0.1, 1.4, 61), np.linspace(-1.15, 1.1, 61)), axis=-1))
+    assert losses.mean(-1).min() < losses.mean(-1)[biases.max(-1) <= 0.1].min() - 0.01
+    assert facts.reached(normalise) == pytest.approx(0.18, abs=0.005)
+
+
+def test_what_a_gradient_touches_is_counted() -> None:
+    """A product of n x d with d reads n d + d numbers and writes n; what is not linear in the rows would be seen."""
+    X, w = torch.ones(7, 3), torch.ones(3)
+    with facts._Touched() as mode:
+        X @ w
+    assert mode.count == 7 * 3 + 3 + 7
+    with facts._Touched() as squared:
+        X @ X.T
+    assert squared.count >= 7 * 7
+    found = dict(facts.costs())
+    assert 1.9 < found["cost.rows"] <= 2 and 1.8 < found["cost.features"] <= 2  # features are not all there is to do
+
+
+def test_budgets_as_shares_of_what_fedavg_has_by_hand() -> None:
+    found = dict(facts.promises())
+    budget = [0.01, 0.1, 0.04, 0.03, 0.01, 0.005, 0.02, 0.02, 0.02, 0.01, 0.08, 0.04, 0.03, 0.02, 0.01, 0.02, 0.02, 0.02]
+    fedavg = [0.0283, 0.2480, 0.0819, 0.0592, 0.0328, 0.0093, 0.0427, 0.0371, 0.0409,
+              0.0283, 0.1663, 0.0791, 0.0592, 0.0494, 0.0257, 0.0427, 0.0386, 0.0310]  # fmt: skip
+    shares = [most / value for most, value in zip(budget, fedavg, strict=True)]
+    assert found["budgets.near-half"] == sum(0.45 <= share <= 0.55 for share in shares) == 11
+    assert (found["budgets.smallest"], found["budgets.largest"]) == pytest.approx((min(shares), max(shares)))
 
 
 def test_the_stored_facts_are_those_of_the_card() -> None:
     """A number changed on the card changes them, and asks for another measurement."""
     stored = results.load("effl/facts").set_index("name")["value"]
-    for name, value in {**dict(facts.spreads()), **dict(facts.promises()), **dict(facts.copies())}.items():
+    for name, value in {**dict(facts.spreads()), **dict(facts.promises()), **dict(facts.equal_rows())}.items():
         assert stored[name] == pytest.approx(float(value), rel=1e-9), name

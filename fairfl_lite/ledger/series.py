@@ -132,16 +132,22 @@ def paired(first: pd.DataFrame, second: pd.DataFrame) -> tuple[pd.DataFrame, pd.
     return first.loc[seeds], second.loc[seeds]
 
 
-def _best(found: Sequence[pd.DataFrame], options: Sequence[Any]) -> pd.DataFrame:
-    """Column by column the option with the best mean, on the runs that all options have; `attrs` names the last one."""
+def _common(found: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """The same frames on the runs that all of them have."""
     seeds = found[0].index
     for frame in found[1:]:
         seeds = seeds.intersection(frame.index)
     if seeds.empty:
-        raise Missing(f"{', '.join(map(str, options))} have no run in common")
-    means = [frame.loc[seeds].mean() for frame in found]
+        raise Missing("the options have no run in common")
+    return [frame.loc[seeds] for frame in found]
+
+
+def _best(found: Sequence[pd.DataFrame], options: Sequence[Any]) -> pd.DataFrame:
+    """Column by column the option with the best mean, on the runs that all options have; `attrs` names the last one."""
+    found = _common(found)
+    means = [frame.mean() for frame in found]
     chosen = {column: int(np.argmax([m[column] for m in means])) for column in found[0]}
-    best = pd.DataFrame({column: found[i].loc[seeds, column] for column, i in chosen.items()})
+    best = pd.DataFrame({column: found[i][column] for column, i in chosen.items()})
     best.attrs["option"] = str(options[list(chosen.values())[-1]])
     return best
 
@@ -210,15 +216,27 @@ class Case:
         """One row per run of what the entry, or one side of it, selects; of a list of options the best."""
         if "relative" in self.spec:
             return self._share(side, sense, over)
+        name, where, options = self._asked(side)
+        if options is None:
+            return self._series(name, where, sense, over)
+        found = self._options(side, sense, over)
+        best = _best(list(found.values()), list(found))
+        best.attrs["lost"] = [str(value) for value in where[options] if value not in found]
+        return best
+
+    def _asked(self, side: str | None) -> tuple[str, dict[str, Any], str | None]:
+        """The results file, the selectors of a side, and which of them is a list of options."""
         where = dict(self.spec.get("select", {})) | (dict(self.spec[side]) if side else {})
         if "metric" in self.spec:
             where.setdefault("metric", self.spec["metric"])
         name = where.pop("results", self.spec["results"])
-        options = next((key for key, value in where.items() if isinstance(value, list)), None)
-        if options is None:
-            return self._series(name, where, sense, over)
-        if not where[options]:
-            raise FairFLError(f"{self.entry.id} asks for the best of no {options}: name at least one.")
+        return name, where, next((key for key, value in where.items() if isinstance(value, list)), None)
+
+    def _options(self, side: str | None, sense: str, over: Sequence[str] = ()) -> dict[Any, pd.DataFrame]:
+        """What each option of a side gives; those that diverge in every run are left out."""
+        name, where, options = self._asked(side)
+        if options is None or not where[options]:
+            raise FairFLError(f"{self.entry.id} asks for the best of no {options or 'options'}: name at least one.")
         found: dict[Any, pd.DataFrame] = {}
         for value in where[options]:
             try:
@@ -227,9 +245,20 @@ class Case:
                 continue
         if not found:
             raise Diverged(f"results/{name}.csv has no {options} with a number", name)
-        best = _best(list(found.values()), list(found))
-        best.attrs["lost"] = [str(value) for value in where[options] if value not in found]
-        return best
+        return found
+
+    def luck(self, side: str, sense: str, tried: int = 1_000) -> float:
+        """By how much the best of a side's options looks better than it is, because it was chosen in the runs that measure it.
+
+        The bootstrap's estimate: in resamples of the runs, the mean of the option that is best there, less that option's mean
+        in our runs; less the same of the option that is best in our runs, which has no luck on average.
+        """
+        frames = list(self._options(side, sense).values())
+        values = np.stack([frame["value"] for frame in _common(frames)])  # [option, run]
+        drawn = values[:, np.random.default_rng(0).integers(0, values.shape[1], (tried, values.shape[1]))].mean(2)
+        mean, best = values.mean(1), drawn.argmax(0)
+        top = mean.argmax()
+        return float((drawn.max(0) - drawn[top] + mean[top] - mean[best]).mean())
 
     def _share(self, side: str | None, sense: str, over: Sequence[str]) -> pd.DataFrame:
         """Each run's score as a share of what the selectors of `relative` give for the same side."""

@@ -24,7 +24,7 @@ CLAIM: Mapping[str, Any] = {
     **dict.fromkeys(("mean_over", "order", "entries", "sum", "over", "fall", "distinct", "positive", "recomputed"), _NAMES),
     **dict.fromkeys(("below", "same", "differ"), {TEXT: TEXT}), **dict.fromkeys(("lead", "difference"), {TEXT: _NAMES}),
     "each": {TEXT: [(VALUE, {TEXT: VALUE})]}, "beside": {TEXT: _SELECT}, "multiples": {TEXT: (VALUE, _NAMES)},
-    "check": {TEXT: ANY}, "until_measured": {TEXT: ANY},
+    "check": {TEXT: ANY}, "until_measured": {TEXT: ANY}, "luck": VALUE,
 }  # fmt: skip
 """Of a claim, and of what the `override` and the `marks` of a table give to a cell."""
 TABLE: Mapping[str, Any] = {

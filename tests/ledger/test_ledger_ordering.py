@@ -1,5 +1,6 @@
 """The rules `ordering`, `trend`, `no gain`, `similar` and `at most`: against scipy's paired t-test and by hand."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
@@ -301,6 +302,40 @@ def test_the_best_of_several_is_the_one_with_the_best_mean() -> None:
     assert (found.measured, found.note) == (pytest.approx(-1 / 6), "the best of the others is c")
     absent = judged(claim, frames={RUNS: runs(*(({"metric": "up", "method": m}, values[m]) for m in "ab"))})
     assert absent.verdict == "not yet measured" and "method c" in absent.note  # a missing rival is not passed over
+
+
+def unrelated(n: int) -> np.ndarray:
+    """Two series of n runs with mean 0, spread 1 and no correlation at all."""
+    drawn = np.random.default_rng(5).normal(size=(n, 2))
+    return np.linalg.qr(drawn - drawn.mean(0))[0].T * sqrt(n)
+
+
+def test_how_much_the_choice_of_the_best_in_the_same_runs_favours_it() -> None:
+    """The larger of two means of n runs of spread s is too large by s / sqrt(n pi) on average; a clear winner by nothing."""
+    claim = {"kind": "ordering", "metric": "up", "better": {"method": "a"}, "worse": {"method": ["b", "c"]}, "luck": True}
+    noise = unrelated(400)
+
+    def note(c: float) -> str:
+        values = {"a": 0.05 + noise[0], "b": noise[0], "c": c + noise[1]}
+        return judged(claim, *(({"metric": "up", "method": m}, list(v)) for m, v in values.items())).note
+
+    said = re.search(r"favours it by about ([\d.e-]+), without which the verdict is ([a-z ]+)", note(0.0))
+    assert said and float(said[1]) == pytest.approx(1 / np.sqrt(400 * np.pi), rel=0.1)  # 0.028
+    assert "favours it by about 0," in note(9.0) and "favours it by about 0," in note(-9.0)
+    plain = judged({**claim, "luck": False}, *(({"metric": "up", "method": m}, [0.1, 0.2]) for m in "abc"))
+    assert "favours" not in plain.note
+
+
+def test_the_luck_of_a_rival_can_turn_a_verdict() -> None:
+    """A sure loss of 0.01 against the best of two, which is favoured by 0.028 for having been chosen, is a gain without that."""
+    claim = {"kind": "ordering", "metric": "up", "better": {"method": "a"}, "worse": {"method": ["b", "c"]},
+             "luck": True, "margin": 0.001, "margin_reason": "small"}  # fmt: skip
+    noise = unrelated(400)
+    wobble = 1e-3 * np.linspace(-1, 1, 400)
+    values = {"a": noise[0] - 0.01 + wobble, "b": noise[0], "c": noise[1] - 1e-9}
+    found = judged(claim, *(({"metric": "up", "method": m}, list(v)) for m, v in values.items()))
+    assert (found.verdict, found.measured) == ("reversed", pytest.approx(-0.01))
+    assert found.note.endswith("without which the verdict is confirmed")
 
 
 def test_a_rival_that_diverges_in_every_run_is_named_and_one_that_does_in_some_counts_in_the_others() -> None:

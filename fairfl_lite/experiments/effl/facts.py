@@ -1,7 +1,7 @@
 """What EFFL's printed numbers and formulas imply, computed without training.
 
-What the spreads allow, on which lattice accuracies lie, which cells are copies, what the synthetic data allow, and what the
-direction and two statements of the appendix do.
+What the spreads allow, on which lattice accuracies lie, which rows are equal, how near to a half the budgets are, what the
+synthetic data allow, what the direction and the statements of the appendix do on instances, and what a gradient costs.
 
 A row of the paper's tables is the mean and the standard deviation over clients of accuracy, and the same of bias. Two
 clients with mean m and standard deviation s are m - c s and m + c s, with c = 1 for ddof 0 and 1/sqrt(2) for ddof 1.
@@ -12,14 +12,26 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+import torch
 from scipy.integrate import quad
+from scipy.optimize import minimize
 from scipy.stats import binom, norm
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from fairfl_lite import data, papers
+from fairfl_lite.clients import Local
+from fairfl_lite.clients.surrogates import LossAndBias, SoftBias
+from fairfl_lite.data.shards import Shards, Standard
 from fairfl_lite.experiments.base import Experiment, named
+from fairfl_lite.experiments.effl import plane
+from fairfl_lite.federation import Federation
+from fairfl_lite.methods import EFFL
+from fairfl_lite.models import Dense
 
 METRICS = ("acc", "acc_std", "bias", "bias_std")
 UNAWARE = ("fedavg", "q-ffl", "ditto", "fedmdfg")
@@ -110,6 +122,15 @@ def promises() -> Iterator[tuple[str, float]]:
             yield f"worst.{where}.effl", max(0.0, own[2] - HALF + factor(1) * (own[3] - HALF) - budget[2])
     for name, row in rows("t6").items():
         yield f"met.{name}", meets(row, given[f"t1.{name.split('.')[1]}"])
+    shares = [share for where, budget in given.items() for share in shares_of(budget, rows("t1", "t2")[f"{where}.fedavg"])]
+    yield "budgets.near-half", sum(0.45 <= share <= 0.55 for share in shares)
+    yield "budgets.smallest", min(shares)
+    yield "budgets.largest", max(shares)
+
+
+def shares_of(budget: Row, row: Row) -> list[float]:
+    """The three budgets, each as a share of what a row has."""
+    return [most / value for most, value in zip(budget[1:], row[1:], strict=True)]
 
 
 def meets(row: Row, budget: Row) -> bool:
@@ -117,13 +138,13 @@ def meets(row: Row, budget: Row) -> bool:
     return all(value <= most for value, most in zip(row[1:], budget[1:], strict=True))
 
 
-def copies() -> Iterator[tuple[str, float]]:
+def equal_rows() -> Iterator[tuple[str, float]]:
     """Pairs of rows of one block of a table that share two or more of their four numbers, and what Tables 1 and 2 share."""
     blocks: dict[str, list[Row]] = {}
     for name, row in rows("t1", "t2", "t3", "t4").items():
         blocks.setdefault(name.rpartition(".")[0], []).append(row)
     for name, block in blocks.items():
-        yield f"copies.{name}", sum(shared(a, b) >= 2 for a, b in itertools.combinations(block, 2))
+        yield f"equal-rows.{name}", sum(shared(a, b) >= 2 for a, b in itertools.combinations(block, 2))
     first = rows("t1")
     pairs = {name.removeprefix("t1."): (row, rows("t2")[name.replace("t1.", "t2.")]) for name, row in first.items()}
     yield "t1t2.spread", sum(a[0] != b[0] and a[1] == b[1] for a, b in pairs.values())
@@ -186,7 +207,7 @@ def steepest(g: np.ndarray) -> np.ndarray:
 
 
 def statements(seed: int = 0, tried: int = 1000) -> Iterator[tuple[str, float]]:
-    """Eq. 11 with the step theta + eta d, Proposition 1, and the first inequality of appendix C.3."""
+    """Eq. 11 with the step theta + eta d, Proposition 1, the convergence of C.2, and the two inequalities of C.3."""
     rng = np.random.default_rng(seed)
     pairs = rng.normal(size=(tried, 2, 20))
     yield "eq11.descends", float(np.mean([(g @ min_norm(g) <= 0).all() for g in pairs]))
@@ -194,9 +215,71 @@ def statements(seed: int = 0, tried: int = 1000) -> Iterator[tuple[str, float]]:
     yield "prop1.strict", max(_increase(rng) for _ in range(tried))
     # l(x, y) = x + y^2 at 0 has the gradient (1, 0); along d = (0, 1) it grows by eta^2 for every eta, and d.gradient = 0
     yield "prop1.equal", min(eta**2 for eta in (1.0, 1e-2, 1e-4))
+    yield "convergence.last-step", min(last_step(eta) for eta in (1.0, 1e-2, 1e-4))
     error = 1e-6
-    before, after = (steepest(np.array([[1.0, 0.0], [1.0 + e, 1.0]])) for e in (-error / 2, error / 2))
+    gradients = [np.array([[1.0, 0.0], [1.0 + e, 1.0]]) for e in (-error / 2, error / 2)]
+    before, after = (steepest(g) for g in gradients)
     yield "stability.ratio", float(np.linalg.norm(after - before) / error)
+    moved = after @ gradients[1] - before @ gradients[0]  # of theta, divided by eta
+    yield "stability.theta", float(np.linalg.norm(moved) / error)
+
+
+def last_step(eta: float, rounds: int = 1_000) -> float:
+    """The length of the last of many steps, divided by eta, where the second stage of two clients lowers a gap of biases.
+
+    Their losses are constant and within their budget, their biases are 0.5 + theta and 0.5 - theta. The gap |theta| is the
+    objective (Eq. 17), its gradient the sign of theta, and the step is eta times that in every round.
+    """
+    theta = np.array([eta / 3])
+    for _ in range(rounds):
+        before, theta = theta, theta - eta * np.sign(theta)
+    return float(np.abs(theta - before).max() / eta)
+
+
+def reached(normalise: Literal["none", "l2"]) -> float:
+    """By how much the largest bias is above its budget where EFFL ends, begun at the lowest mean loss: Figure 1's path does not
+    arrive, since no stage lets the mean loss rise, and every model within the budgets has a higher one."""
+    budgets, first = (0.1, 0.01, 0.04), plane.federation()
+    start = minimize(lambda theta: plane.surface(first, theta)[0].mean(), [0.5, 0.0]).x
+    fed = plane.federation(start)
+    method = EFFL(*budgets, stages=(80, 60, 60), eta=0.05 if normalise == "l2" else 0.3, decay=0.985, normalise=normalise)
+    way, _ = plane.path(fed, method, 200)
+    inside = plane.surface(fed, np.array([0.6, -0.5]))  # a model within all three budgets, so that there is a front to reach
+    gaps = [plane.gaps(value).max() for value in inside]
+    assert inside[1].max() <= budgets[0] and gaps[0] <= budgets[1] and gaps[1] <= budgets[2]
+    return float(plane.surface(fed, way[-1])[1].max() - budgets[0])
+
+
+class _Touched(TorchDispatchMode):
+    """Counts the numbers that the operations within it read and write: a product of n x d with d counts n d and a little."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        self.count += sum(value.numel() for value in tree_leaves((args, kwargs, made)) if isinstance(value, torch.Tensor))
+        return made
+
+
+def touched(n: int, d: int) -> int:
+    """The numbers that a client of n rows of d features touches to give the gradients of its loss and its bias."""
+    rng = np.random.default_rng(0)
+    X, y, a = rng.normal(size=(n, d)).astype(np.float32), np.arange(n) % 2, np.arange(n) // 2 % 2
+    shards = {part: Shards.of(X, y, a, [[np.arange(n)]]) for part in ("train", "test")}
+    fed = Federation(shards, Dense(d), Local(), (0,), Standard.plain(1, d), engine="plain")
+    with _Touched() as mode:
+        fed.gradient(fed.start(), LossAndBias(SoftBias()))
+    return mode.count
+
+
+def costs() -> Iterator[tuple[str, float]]:
+    """The largest factor by which the work of a gradient grows where the rows, or the features, are doubled."""
+    rows, features = (1_000, 2_000, 4_000), (50, 100, 200)
+    count = {(n, d): touched(n, d) for n in rows for d in features}
+    yield "cost.rows", max(count[2 * n, d] / count[n, d] for n in rows[:-1] for d in features)
+    yield "cost.features", max(count[n, 2 * d] / count[n, d] for n in rows for d in features[:-1])
 
 
 def _increase(rng: np.random.Generator, size: int = 5) -> float:
@@ -226,7 +309,9 @@ def adult() -> Mapping[str, float]:
 
 def facts() -> pd.DataFrame:
     limits = {f"synthetic.{name}.{k}": v for name, of in (("variance", 2), ("sd", 4)) for k, v in synthetic(of).items()}
-    return named({**dict(spreads()), **dict(promises()), **dict(copies()), **dict(statements()), **limits, **adult()})
+    ends = {"pareto.none": reached("none"), "pareto.l2": reached("l2")}
+    found = {**dict(spreads()), **dict(promises()), **dict(equal_rows()), **dict(statements()), **ends, **dict(costs())}
+    return named({**found, **limits, **adult()})
 
 
 EXPERIMENTS = (Experiment("effl/facts", facts, [{}], ("adult",)),)

@@ -2,6 +2,10 @@
 
 The paper prints budgets and rounds, and neither rates nor q, lambda or mu. For every method alike they are chosen by the mean
 accuracy of the clients on validation rows (effl/grid, effl/chosen); the tables then train on all training rows.
+
+Appendix B.3 suggests to normalise gradients where they differ much, as on eICU, where clients are many. The synthetic data and
+Adult have two clients, so there the reading by the paper's words is "effl-plain", with gradients as they are; "effl" normalises
+them. The rate of the plain reading is chosen by the same rule (effl/grid-plain, effl/chosen-plain).
 """
 
 from __future__ import annotations
@@ -80,10 +84,15 @@ LEARNERS = {
     "effl-every": Learner(lambda rate, to, bias, other: _effl(rate, to, bias, violators="every"), UNIT, biased=True),
     "afl": Learner(lambda rate, to, bias, other: AFL(rate, 0.1)),
     "fedmgda": Learner(lambda rate, to, bias, other: FedMGDA(0.1, rate), UNIT),
+    "effl-plain": Learner(lambda rate, to, bias, other: _effl(rate, to, bias, normalise="none"), biased=True),
+    "effl-plain-every": Learner(lambda rate, to, bias, other: _effl(rate, to, bias, normalise="none", violators="every"),
+                                biased=True),
 }  # fmt: skip
-"""The rows of Table 1, and three of ours: EFFL that constrains every client above its budget, AFL and FedMGDA+."""
+"""The rows of Table 1, three of ours (EFFL that constrains every client above its budget, AFL and FedMGDA+), and EFFL with
+gradients as they are."""
 
-OURS = ("effl-every", "afl", "fedmgda")
+AS_THEY_ARE = ("effl-plain", "effl-plain-every")
+OURS = ("effl-every", "afl", "fedmgda", *AS_THEY_ARE)
 PAPER = tuple(name for name in LEARNERS if name not in OURS)
 
 
@@ -137,10 +146,10 @@ def tried(dataset: str, bias: str, method: str, seeds: Sequence[int]) -> pd.Data
     return pd.concat(frames, ignore_index=True)
 
 
-def chosen() -> pd.DataFrame:
+def chosen(tried: str = "effl/grid") -> pd.DataFrame:
     """The setting with the highest mean accuracy on validation rows, of those that never diverged; the smallest rate of equal
     ones. How far its test values lie among those of the other settings: lowest and highest mean of each metric."""
-    frame = results.load("effl/grid")
+    frame = results.load(tried)
     where, setting = ["dataset", "bias", "method"], ["rate", "other"]
     means = frame.groupby([*where, *setting, "part", "metric"])["value"].agg(lambda v: v.mean(skipna=False)).unstack("metric")
     best = means.xs("validation", level="part")["acc"].dropna().groupby(where).idxmax()
@@ -158,7 +167,7 @@ def chosen() -> pd.DataFrame:
 
 def settings(dataset: str, bias: str, method: str) -> tuple[float, float]:
     """The chosen rate and other setting. EFFL's own stages, budgets and attacks use those of its table."""
-    frame = results.load("effl/chosen")
+    frame = results.load("effl/chosen-plain" if method in AS_THEY_ARE else "effl/chosen")
     row = frame[(frame["dataset"] == dataset) & (frame["bias"] == bias) & (frame["method"] == method)].iloc[0]
     return float(row["rate"]), float(row["other"])
 
@@ -227,12 +236,11 @@ def level(dataset: str, budget: str, level: float, seeds: Sequence[int]) -> pd.D
     return found.assign(dataset=dataset, budget=budget, level=level)
 
 
-def stage(dataset: str, stage: str, seeds: Sequence[int]) -> pd.DataFrame:
+def stage(dataset: str, stage: str, seeds: Sequence[int], method: str = "effl") -> pd.DataFrame:
     """Table 6: one stage alone for all rounds, or the three."""
     alone = {"1": (ROUNDS, 0, 0), "2": (0, ROUNDS, 0), "3": (0, 0, ROUNDS), "all": STAGES}[stage]
     fed, to = repeated(dataset, seeds), budgets(dataset, "tpsd")
-    rate, _ = settings(dataset, "tpsd", "effl")
-    answer = fed.run(_effl(np.full(len(fed.seeds), rate), to, "tpsd", stages=alone), ROUNDS, record=()).answer
+    answer = fed.run(replace(_own(fed, dataset, method, to), stages=alone), ROUNDS, record=()).answer
     found = _tidy(measured(fed.report(answer, "test"), "tpsd", to), seed=fed.seeds)
     return found.assign(dataset=dataset, stage=stage)
 
@@ -260,16 +268,15 @@ CHOICES: dict[str, dict[str, Any]] = {
 """What the paper leaves open, one answer at a time: options of EFFL."""
 
 
-def path(dataset: str, seeds: Sequence[int]) -> pd.DataFrame:
+def path(dataset: str, seeds: Sequence[int], method: str = "effl") -> pd.DataFrame:
     """Figure 2: EFFL's test metrics every 20 rounds."""
     fed, to = repeated(dataset, seeds), budgets(dataset, "tpsd")
-    rate, _ = settings(dataset, "tpsd", "effl")
-    method, frames = _effl(np.full(len(fed.seeds), rate), to, "tpsd"), []
-    state = method.start(fed)
+    own, frames = _own(fed, dataset, method, to), []
+    state = own.start(fed)
     for t in range(1, ROUNDS + 1):
-        state = method.round(fed, state, t)
+        state = own.round(fed, state, t)
         if t % 20 == 0 or t == 1:
-            found = measured(fed.report(method.answer(state), "test"), "tpsd", to)
+            found = measured(fed.report(own.answer(state), "test"), "tpsd", to)
             frames.append(_tidy({k: found[k] for k in ("acc", "acc_std", "bias", "bias_std")}, seed=fed.seeds, round=t))
     return pd.concat(frames, ignore_index=True).assign(dataset=dataset)
 
@@ -277,6 +284,12 @@ def path(dataset: str, seeds: Sequence[int]) -> pd.DataFrame:
 def _row(fed: Federation, dataset: str, bias: str, method: str, to: Budgets | None = None) -> pd.DataFrame:
     to = to or budgets(dataset, bias)
     return _tidy(measured(fed.report(_answer(fed, dataset, bias, method, to), "test"), bias, to), seed=fed.seeds)
+
+
+def _own(fed: Federation, dataset: str, method: str, to: Budgets) -> Any:
+    """EFFL as in Table 1, normalised or plain."""
+    rate, other = settings(dataset, "tpsd", method)
+    return LEARNERS[method].make(np.full(len(fed.seeds), rate), to, "tpsd", other)
 
 
 def _answer(fed: Federation, dataset: str, bias: str, method: str, to: Budgets) -> Any:
@@ -288,14 +301,16 @@ SCALE: dict[str, dict[str, Any]] = {"acsincome": {"most": 1_000}}
 """Rows of each state in each part: all of them would take hours."""
 
 DATASETS = ("synthetic", "adult", "eicu-stand-in")
+TWO_CLIENTS = ("synthetic", "adult")
+_ALL = tuple(name for name in LEARNERS if name not in AS_THEY_ARE)
 _KINDS = {name: ("tpsd", "apsd") if one.biased else ("none",) for name, one in LEARNERS.items()}
 _TRIED = [
-    {"dataset": dataset, "bias": bias, "method": method} for dataset in DATASETS for method in LEARNERS for bias in _KINDS[method]
+    {"dataset": dataset, "bias": bias, "method": method} for dataset in DATASETS for method in _ALL for bias in _KINDS[method]
 ]
 _TRIED += [{"dataset": "acsincome", "bias": _KINDS[method][0], "method": method} for method in PAPER]
-_ALL = tuple(LEARNERS)
 _SETTINGS = {"rounds": ROUNDS, "stages": STAGES, "local": "one full-batch step of SGD in a round", "model": "logistic regression"}
 _CHOICE, _BOTH = ("effl/chosen",), ("effl/chosen", "effl/grid")
+_PLAIN = ("effl/chosen-plain",)
 
 
 def _of(name: str, measure: Callable[..., pd.DataFrame], cells: Sequence[Cell], data: tuple[str, ...] = ("adult",),
@@ -310,17 +325,28 @@ _ATTACKED = [*grid(attack=("none", *_ATTACKS), method=PAPER),
              *grid(attack=[f"{kind} update" for kind in _ATTACKS], method=[m for m in PAPER if LEARNERS[m].local])]  # fmt: skip
 _LEVELS = grid(dataset=("adult", "eicu-stand-in"), budget=("b", "vl", "vb"), level=(0.01, 0.02, 0.05, 0.1))
 
+
+def _rows(bias: str) -> list[Cell]:
+    """The rows of Table 1 or 2; gradients as they are where there are two clients."""
+    return [*grid(dataset=DATASETS, bias=(bias,), method=_ALL), *grid(dataset=TWO_CLIENTS, bias=(bias,), method=AS_THEY_ARE)]
+
+
 EXPERIMENTS = (
     _of("grid", tried, _TRIED, ("adult", "acsincome"), (), 2),
     Experiment("effl/chosen", chosen, [{}], reads=("effl/grid",)),
-    _of("table1", table, grid(dataset=DATASETS, bias=("tpsd",), method=_ALL), seeds=20),
-    _of("table2", table, grid(dataset=DATASETS, bias=("apsd",), method=_ALL), seeds=20),
+    _of("grid-plain", tried, grid(dataset=TWO_CLIENTS, bias=("tpsd", "apsd"), method=AS_THEY_ARE), reads=(), seeds=2),
+    Experiment("effl/chosen-plain", chosen, [{"tried": "effl/grid-plain"}], reads=("effl/grid-plain",)),
+    _of("table1", table, _rows("tpsd"), reads=(*_CHOICE, *_PLAIN), seeds=20),
+    _of("table2", table, _rows("apsd"), reads=(*_CHOICE, *_PLAIN), seeds=20),
     _of("table3", states, grid(method=PAPER), ("acsincome",), _BOTH),
     _of("table4", attacked, _ATTACKED, ()),
     _of("table5", level, _LEVELS, seeds=20),
     _of("table6", stage, grid(dataset=DATASETS, stage=("1", "2", "3", "all")), seeds=20),
-    _of("splits", splits, grid(method=_SPLIT), seeds=20),
+    _of("table6-plain", stage, grid(dataset=TWO_CLIENTS, stage=("1", "2", "3", "all"), method=("effl-plain",)), reads=_PLAIN,
+        seeds=20),
+    _of("splits", splits, grid(method=(*_SPLIT, "effl-plain")), reads=(*_CHOICE, *_PLAIN), seeds=20),
     _of("own-budgets", own_budgets, grid(dataset=DATASETS, bias=("tpsd",), method=_BUDGETED), reads=_BOTH, seeds=5),
     _of("choices", choices, grid(dataset=DATASETS, choice=tuple(CHOICES)), seeds=5),
     _of("path", path, grid(dataset=DATASETS)),
-)
+    _of("path-plain", path, grid(dataset=TWO_CLIENTS, method=("effl-plain",)), reads=_PLAIN),
+)  # fmt: skip

@@ -11,11 +11,12 @@ from fairfl_lite.ledger.series import Case, Missing, paired
 TEXT = """
 The gain of A over B on the same runs, positive as claimed: a difference of accuracy, a fall of a spread, of |EOD| or of
 |SPD|; where B is the best of several, it is the one with the best mean in our runs, and the note names those that have a
-number in no run, because they diverge. *confirmed*: the 95% t-interval of the mean gain lies above 0. *reversed*: below 0.
-*no effect*: the interval lies within the margin of the metric on both sides, so that no gain worth the name is left, even
-if its sign is sure; the words then say so. *cannot tell*: the rest, with the number of runs that would decide. Where a
-run has but a yes or a no, the interval is that of two shares, exact and on the safe side, so that equal runs have one
-too. A metric that should be near 0 is signed: the note has the other reading, larger is better.
+number in no run, because they diverge. To be chosen in the runs that measure it favours B; where the entry says `luck`, the
+note has the bootstrap's estimate of how much, and the verdict without it. *confirmed*: the 95% t-interval of the mean gain lies
+above 0. *reversed*: below 0. *no effect*: the interval lies within the margin of the metric on both sides, so that no gain worth
+the name is left, even if its sign is sure; the words then say so. *cannot tell*: the rest, with the number of runs that would
+decide. Where a run has but a yes or a no, the interval is that of two shares, exact and on the safe side, so that equal runs have
+one too. A metric that should be near 0 is signed: the note has the other reading, larger is better.
 """
 TREND = """
 In each run the least-squares slope of the score (or of the gain of A over B) against the rank of the level, levels
@@ -60,9 +61,17 @@ def judge(case: Case) -> Finding:
     about = case.side("worse", sense).attrs
     best, lost = about.get("option", ""), [case.card.labels.get(name, name) for name in about.get("lost", ())]
     notes.append(f"the best of the others is {case.card.labels.get(best, best)}" if best else "")
+    notes.append(_lucky(case) if case.spec.get("luck") else "")
     notes.append(f"no model that is finite, in any run: {', '.join(lost)}" if lost else "")
     notes.append(beside(case, lambda other: float(other.gains(sense).mean())))
     return replace(found, note="; ".join(filter(None, notes)))
+
+
+def _lucky(case: Case) -> str:
+    """How much of the gain is owed to the choice of the rival in the same runs, and the verdict without it, in words."""
+    luck, gain = case.luck("worse", case.sense), case.gain()
+    without = confirm(replace(gain, mean=gain.mean + luck), case.margin).verdict
+    return f"that it was chosen in these runs favours it by about {luck:.2g}, without which the verdict is {without}"
 
 
 def slope(case: Case, sense: str) -> tuple[Estimate, int]:
@@ -94,5 +103,5 @@ def judge_trend(case: Case) -> Finding:
 
 
 SIDES = (*SERIES, "better", "worse", "sense")
-RULE = Rule("ordering", "ordering", TEXT, SIDES, judge, (("results", "better", "worse"),))
+RULE = Rule("ordering", "ordering", TEXT, (*SIDES, "luck"), judge, (("results", "better", "worse"),))
 TRENDS = Rule("trend", "trend", TREND, (*SIDES, "levels", "order", "toward"), judge_trend, (("results", "levels", "toward"),))
