@@ -485,8 +485,8 @@ MNIST = DataCard(
     ),
     label="y = 0..9: the digit that the writer was asked for.",
     sensitive=(
-        "None. Who wrote a digit is not in these files. RankFF makes its own groups: agents whose images are rotated by"
-        " the same angle."
+        "None. Who wrote a digit is not in these files. RankFF and E2FL make groups of their own: agents or clients whose"
+        " images are rotated by the same angle."
     ),
     licence="CC BY-SA 3.0 according to TensorFlow's documentation; the package that carries it is MIT",
     url="https://yann.lecun.com/exdb/mnist/",
