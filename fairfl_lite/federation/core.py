@@ -146,9 +146,9 @@ class Federation:
             raise FairFLError(f"Nobody has training rows in the run of seed {self.seeds[int(self.sizes().sum(1).argmin())]}.")
         if self.attack is not None:
             self.attack.malicious(self)
-        wanted = getattr(self.aggregate, "clients", None)
-        there = (self.who(1) >= 0).sum(1)  # as in every other round
-        for r in np.flatnonzero(there != wanted) if wanted is not None else ():
+        wanted = getattr(self.aggregate, "clients", 0)
+        there = (self.who(1) >= 0).sum(1) if wanted else np.zeros(runs, int)  # as in every other round
+        for r in np.flatnonzero(there != wanted):
             raise FairFLError(f"In the run of seed {self.seeds[r]} {there[r]} clients take part, and the secure sum is over "
                               f"{wanted}: make SecAgg for as many, and a federation of their own for others.")  # fmt: skip
 
