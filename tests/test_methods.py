@@ -78,6 +78,12 @@ def test_the_server_knows_nothing_but_sums(method, told):
     np.testing.assert_equal(*found)
 
 
+def test_rankffs_search_goes_by_the_number_of_those_below_their_alpha():
+    for told, beta in ((0.0, 1 / 8), (1.0, 1.0)):  # nobody is, in three searches; somebody always
+        fed = equal(aggregate=lambda messages, told=told: np.full((len(messages), *messages.shape[2:]), told))
+        assert fed.run(RankFF(steps=1, J=3, normalise=False), 3, record=()).state["beta"] == [beta]
+
+
 def test_fairfed_by_exponentials_must_see_the_smallest_gap():
     assert not FairFed().must_see
     with pytest.raises(FairFLError, match="smallest gap of all clients"):
