@@ -207,8 +207,8 @@ def _git() -> dict[str, Any]:
 
     def run(*arguments: str) -> str | None:
         try:
-            done = subprocess.run(["git", *arguments], cwd=store.PACKAGE, capture_output=True, text=True, timeout=20)
-        except (OSError, subprocess.SubprocessError):
+            done = subprocess.run(["git", *arguments], cwd=store.PACKAGE, capture_output=True, text=True)
+        except OSError:
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -100,6 +101,19 @@ def test_commit_is_that_of_the_repository() -> None:
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True)
     expected = head.stdout.strip() if head.returncode == 0 else None
     assert results.provenance("fairfed/table1")["git"]["commit"] == expected
+
+
+def test_the_commit_is_found_by_a_git_that_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = subprocess.run
+
+    def slow(*given: Any, timeout: float | None = None, **named: Any) -> Any:
+        if timeout is not None:
+            raise subprocess.TimeoutExpired("git", timeout)
+        return usual(*given, **named)
+
+    before = results._git()
+    monkeypatch.setattr(subprocess, "run", slow)
+    assert results._git() == before
 
 
 def test_data_without_a_digest_does_not_lose_the_result() -> None:

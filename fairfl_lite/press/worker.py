@@ -21,6 +21,9 @@ from papermill.exceptions import PapermillExecutionError
 
 from fairfl_lite.press.builder import die_with_parent
 
+PATIENCE = 24 * 3600
+"""Seconds that a kernel has to start, and its outputs have to arrive after their cell: usually 60 and 4, and after these the
+outputs are lost without a word. A busy machine needs more. A kernel that dies is noticed at once."""
 REPORTS = os.fdopen(os.dup(1), "w", buffering=1)
 
 
@@ -68,6 +71,9 @@ def main() -> int:
             language="python",
             progress_bar=False,
             request_save_on_cell_execute=False,
+            start_timeout=PATIENCE,
+            iopub_timeout=PATIENCE,
+            raise_on_iopub_timeout=True,
         )
     except PapermillExecutionError as error:
         report(error={"cell": error.exec_count, "traceback": "\n".join(error.traceback)})

@@ -260,6 +260,15 @@ def test_kernels_are_this_environments_own(make_project, monkeypatch, tmp_path):
     assert printed == f"{sys.prefix} None\n"
 
 
+def test_outputs_that_arrive_after_their_cell_are_kept(make_project):
+    """A kernel on a busy machine may send them seconds after it said that the cell is done."""
+    late = "import time\nget_ipython().kernel.iopub_thread.schedule(lambda: time.sleep(5))\nprint('late')"
+    project = make_project({"one": notebook(late, "print('next')")})
+    assert runner.run([runner.job(project, "one")]) == []
+    cells = runner.executed(runner.job(project, "one")).cells
+    assert [[output.text for output in cell.outputs] for cell in cells] == [["late\n"], ["next\n"]]
+
+
 def test_data_that_is_missing_is_fetched_first(keyed, monkeypatch):
     project, _, there = keyed
     fetched = []
