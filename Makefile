@@ -31,7 +31,7 @@ chaos: $(STAMP) ## kill, starve and deceive it, and count what becomes of it: ha
 	@PYTHONPATH=tests $(BIN)/python -m chaos $(PARTS)
 
 nbval: $(STAMP) ## let nbval itself execute every notebook and compare the text, without our runs
-	@NUMBA_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --nbval --nbval-current-env \
+	@PYTHONPATH=tests NUMBA_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -p patient --nbval --nbval-current-env \
 	  --nbval-sanitize-with tests/nbval.cfg notebooks
 
 paper: $(STAMP) ## measure the results at the papers' own scale, into results/
