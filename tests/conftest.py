@@ -9,12 +9,14 @@ from pathlib import Path
 import chromium
 import nbformat
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from slow import SLOW
 
-# In CI the same examples are tried each time, so that a change is judged by what it changed; elsewhere new ones.
-settings.register_profile("ci", derandomize=True, deadline=None)
-settings.register_profile("here", deadline=None)
+# In CI the same examples are tried each time, so that a change is judged by what it changed; elsewhere new ones. On a busy
+# machine an example, and to think of one, may take long.
+PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("ci", derandomize=True, **PATIENT)
+settings.register_profile("here", **PATIENT)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 

@@ -297,10 +297,11 @@ def passes(place: Path, tests: list[str]) -> bool:
 
             assert Path(fairfl_lite.__file__).is_relative_to(place), "the package is not that of the copy"
             import pytest
-            from hypothesis import Phase, settings
+            from hypothesis import HealthCheck, Phase, settings
 
             # The same examples each time, and none made smaller: that it is red is enough.
-            settings.register_profile("planted", derandomize=True, deadline=None, phases=(Phase.explicit, Phase.generate))
+            phases, slow = (Phase.explicit, Phase.generate), [HealthCheck.too_slow]
+            settings.register_profile("planted", derandomize=True, deadline=None, phases=phases, suppress_health_check=slow)
             quiet = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-profile", "planted")
             code = int(pytest.main([*quiet, *tests]))
         except BaseException:
