@@ -5,7 +5,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -98,44 +97,57 @@ def test_the_processes_of_a_run_end_with_it_at_once_and_say_nothing(tmp_path, ho
         assert "Traceback" not in process.stderr.read() and not (tmp_path / "2").exists()
 
 
-STOPS: list[int] = []
+class Clock:
+    """The processor time of a process, which only `busy` moves; `stops` are levels of cells that are stopped."""
+
+    now, stops = 0.0, ()
 
 
 def busy(level):
-    """A cell that takes a tenth of a second of the processor; it is stopped then when its level is in STOPS."""
-    until = time.process_time() + 0.1
-    while time.process_time() < until:
-        pass
-    if level in STOPS:
+    """A cell that takes ten seconds of the processor, and is stopped then when it is one of those."""
+    Clock.now += 10
+    if level in Clock.stops:
         raise KeyboardInterrupt
     return pd.DataFrame({"level": [level], "value": [1.0]})
 
 
-def test_the_cost_of_a_cell_is_that_of_all_processes_that_were_at_it(tmp_path, monkeypatch):
-    """Stopped once and measured again, it has cost both; found again, it costs nothing more."""
-    monkeypatch.setattr(base, "BEAT", 0.01)
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.setattr(base.time, "process_time", lambda: Clock.now)
+    return monkeypatch
+
+
+def test_the_cost_of_a_cell_is_that_of_all_processes_that_were_at_it(clock, tmp_path):
+    """Stopped once and measured again, it has cost both; found again, it costs nothing more; a note that is cut off is none."""
     task = Task(busy, {"level": 1}, 1, (), (), tmp_path)
-    monkeypatch.setattr(sys.modules[__name__], "STOPS", [1])
-    with pytest.raises(KeyboardInterrupt):
+    with clock.context() as stopping, pytest.raises(KeyboardInterrupt):
+        stopping.setattr(Clock, "stops", (1,))
         task.frame()
-    monkeypatch.undo()
-    assert task.seconds() >= 0.1 and not list(tmp_path.glob("*.csv"))
+    assert task.seconds() == 10 and not list(tmp_path.glob("*.csv"))
     task.frame()
-    after = task.seconds()
-    assert after >= 0.2
+    assert task.seconds() == 20
     task.frame()
-    assert task.seconds() == after
+    assert task.seconds() == 20
     (tmp_path / f"{task.key()}.json").write_text("cut off")
-    assert task.seconds() == 0.0
+    assert task.seconds() == 0
 
 
-def test_a_stored_result_says_what_its_cells_cost(tmp_path, monkeypatch):
-    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
+def test_what_a_killed_cell_took_is_noted_while_it_runs(clock, tmp_path):
+    """The note is there before the cell is done."""
+    clock.setattr(base, "BEAT", 0)
+    with base.metered(tmp_path / "cell.json"):
+        Clock.now += 7
+        while base.spent(tmp_path / "cell.json") != 7:
+            pass
+
+
+def test_a_stored_result_says_what_its_cells_cost(clock, tmp_path):
+    clock.setenv("FAIRFL_ROOT", str(tmp_path))
     whole = Experiment("toy/levels", busy, grid(level=(1, 2, 3)))
     whole.store(level=[1])
-    assert 0.1 <= results.provenance("toy/levels")["seconds"] < 100
+    assert results.provenance("toy/levels")["seconds"] == 10
     whole.store()  # the first cell is found, and counted with what it cost
-    assert results.provenance("toy/levels")["seconds"] >= 0.3
+    assert results.provenance("toy/levels")["seconds"] == 30
 
 
 def test_misspelt_names_and_settings_are_refused():
