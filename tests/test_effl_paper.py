@@ -31,6 +31,17 @@ def test_the_path_ends_where_table_1_is() -> None:
     close(last, whole.loc[last.index])
 
 
+def test_the_path_and_the_stages_with_gradients_as_they_are_end_where_their_rows_of_table_1_are() -> None:
+    whole = wide("table1", ["dataset", "method"]).xs("effl-plain", level="method")
+    last = wide("path-plain", ["dataset", "round"]).xs(effl.ROUNDS, level="round")[COLUMNS]
+    assert len(last) == 15 and len(whole) == 25  # ten and twenty runs on the synthetic data, five on Adult
+    close(last, whole.loc[last.index, COLUMNS])
+    stages = wide("table6-plain", ["dataset", "stage"]).xs("all", level="stage")
+    close(stages, whole[stages.columns])
+    normalised = wide("table1", ["dataset", "method"]).xs("effl", level="method").loc[whole.index]
+    assert (whole["acc"] - normalised["acc"]).abs().max() > 1e-3  # another reading, another model
+
+
 def test_all_three_stages_of_table_6_are_effl_of_table_1() -> None:
     found = wide("table6", ["dataset", "stage"]).xs("all", level="stage")
     close(found, wide("table1", ["dataset", "method"]).xs("effl", level="method")[found.columns])
@@ -77,8 +88,9 @@ def test_methods_that_do_not_look_at_the_bias_are_as_accurate_in_both_tables() -
     close(one.loc[(slice(None), unaware), :], two.loc[(slice(None), unaware), :])
 
 
-def test_what_was_chosen_is_best_on_validation_rows_among_all_that_was_tried() -> None:
-    tried, chosen = results.load("effl/grid"), results.load("effl/chosen")
+@pytest.mark.parametrize("reading", ["", "-plain"])
+def test_what_was_chosen_is_best_on_validation_rows_among_all_that_was_tried(reading: str) -> None:
+    tried, chosen = results.load(f"effl/grid{reading}"), results.load(f"effl/chosen{reading}")
     accuracy = tried[(tried.part == "validation") & (tried.metric == "acc")]
     runs = accuracy.groupby([*WHERE, *SETTING])["value"].agg(["mean", lambda values: values.isna().any()])
     runs.columns = ["mean", "lost"]
