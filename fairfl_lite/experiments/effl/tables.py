@@ -345,7 +345,7 @@ EXPERIMENTS = (
     _of("table6", stage, grid(dataset=DATASETS, stage=("1", "2", "3", "all")), seeds=20),
     _of("table6-plain", stage, grid(dataset=TWO_CLIENTS, stage=("1", "2", "3", "all"), method=("effl-plain",)), reads=_PLAIN,
         seeds=20),
-    _of("splits", splits, grid(method=_SPLIT), seeds=20),
+    _of("splits", splits, grid(method=(*_SPLIT, "effl-plain")), reads=(*_CHOICE, *_PLAIN), seeds=20),
     _of("own-budgets", own_budgets, grid(dataset=DATASETS, bias=("tpsd",), method=_BUDGETED), reads=_BOTH, seeds=5),
     _of("choices", choices, grid(dataset=DATASETS, choice=tuple(CHOICES)), seeds=5),
     _of("path", path, grid(dataset=DATASETS)),
