@@ -186,7 +186,8 @@ def test_make_test_checks_everything_and_make_check_what_is_quick():
     replay = f"PYTHONPATH=tests pytest -q -p finished_runs --nbval {nbval}"
     assert commands("check") == [*lint, 'pytest -n 2 --dist loadfile -m "not slow"']
     assert commands("test") == [*lint, "pytest -n 2 --dist loadfile", replay]
-    assert commands("nbval") == [f"NUMBA_NUM_THREADS=1 pytest -n 2 --dist loadfile --nbval --nbval-current-env {nbval}"]
+    itself = f"pytest -n 2 --dist loadfile -p patient --nbval --nbval-current-env {nbval}"
+    assert commands("nbval") == [f"PYTHONPATH=tests NUMBA_NUM_THREADS=1 {itself}"]
 
 
 @pytest.mark.parametrize("slow", SLOW)

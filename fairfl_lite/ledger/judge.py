@@ -117,7 +117,8 @@ def _meanwhile(entry: Entry) -> Entry:
 
 
 def _measurable(entry: Entry) -> bool:
-    return entry.kind == "arithmetic" or any(key in entry.spec for key in ("results", "name", "entries", "beta", "cells"))
+    printed = entry.kind in ("arithmetic", "mark")
+    return printed or any(key in entry.spec for key in ("results", "name", "entries", "beta", "cells"))
 
 
 def _selects(entry: Entry) -> bool:
@@ -128,7 +129,7 @@ def _selects(entry: Entry) -> bool:
 def _source(entry: Entry) -> str:
     """Where the measured number is read: results file and selector, or the formula over printed cells."""
     spec: Any = entry.spec
-    if entry.kind == "arithmetic":
+    if entry.kind in ("arithmetic", "mark"):
         return "printed cells"
     if "name" in spec:
         return f"results/{file_of(entry)}.csv: {spec['name']}"

@@ -33,6 +33,7 @@ RULES = {
     "ordering": "ordering",
     "trend": "trend",
     "arithmetic": "arithmetic",
+    "mark": "mark",
     "theorem": "identity",
     "count": "count",
     "draw": "draw",

@@ -43,4 +43,4 @@ def judge(case: Case) -> Finding:
 
 
 NOT_LEGIBLE = "the sign was lost in our text of the paper"
-RULE = Rule("mark", "arithmetic", TEXT, ("mark",), judge, (("mark",),))
+RULE = Rule("mark", "mark", TEXT, ("mark",), judge, (("mark",),))
