@@ -92,6 +92,7 @@ class Quadratics:
     best: np.ndarray
     first: np.ndarray
     seeds: tuple[int, ...] = (0,)
+    participants = 0  # all of them, in every round
 
     @classmethod
     def round_ones(cls, best: np.ndarray, first: np.ndarray | None = None, scale: float = 1.0) -> Quadratics:
@@ -137,8 +138,8 @@ class Quadratics:
     def gradient(self, params: np.ndarray, **asked: Any) -> tuple[np.ndarray, np.ndarray]:
         return self.losses(params), np.stack([self.grad(c) for c in params.astype(float)])
 
-    def sum(self, messages: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return (weights[..., None] * messages).sum(1)
+    def sum(self, messages: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+        return np.asarray(messages, float).sum(1) if weights is None else (weights[..., None] * messages).sum(1)
 
     def run(self, method: RankFF, rounds: int) -> State:
         return descend(self, method, rounds)  # type: ignore[arg-type]
