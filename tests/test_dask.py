@@ -72,6 +72,15 @@ def extra() -> Iterator[None]:
     sys.path[:] = before
 
 
+REACH = clusters.REACH
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scheduler on a busy machine is not gone."""
+    monkeypatch.setattr(clusters, "REACH", LONG)
+
+
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
     """A client that did not connect is closed when it is collected: not while the next one starts, which holds the same lock."""
@@ -254,6 +263,7 @@ def test_what_goes_wrong_in_a_cell_is_said_as_here(cluster, toy, place):
 
 
 def test_a_scheduler_that_goes_away_loses_nothing(cluster, toy, place, tmp_path, monkeypatch):
+    monkeypatch.setattr(clusters, "REACH", REACH)
     experiment = toy(*map(str, range(8)))
     whole = locally(experiment, tmp_path / "local", monkeypatch)
     kept = on_keeping(monkeypatch, 2, lambda: cluster.kill("scheduler"))
@@ -314,8 +324,7 @@ def test_two_local_workers_end_with_a_killed_command_and_the_next_one_goes_on(tm
 @pytest.mark.parametrize(
     "address", ["tcp://127.0.0.1:1", "tcp//127.0.0.1:8786", "127.0.0.1:port", "tcp://nobody.invalid:8786", "-"]
 )
-def test_no_scheduler_at_an_address_is_one_sentence(address, monkeypatch, capsys):
-    monkeypatch.setattr(clusters, "CONNECT", 1.0)
+def test_no_scheduler_at_an_address_is_one_sentence(address, capsys):
     assert main(["paper", "e2fl/facts", "--on", "dask", "--scheduler", address]) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"fairfl: No Dask scheduler answers at {address!r}: start one by") and err.count("\n") == 1

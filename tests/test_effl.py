@@ -41,7 +41,7 @@ def functions(l_k, f, g_l, g_f):
     return out
 
 
-def second(l_k, f, g_l, g_f, stage, eps, every=False, leave=False, normalise="l2"):
+def second(l_k, f, g_l, g_f, stage, eps, every=False, leave=False, normalise="none"):
     """(d, objective's name, names of constraints) for one run, by HiGHS on the gradients themselves."""
     n, made = len(l_k), functions(l_k, f, g_l, g_f)
     worst = {
@@ -82,13 +82,14 @@ def second(l_k, f, g_l, g_f, stage, eps, every=False, leave=False, normalise="l2
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
 @pytest.mark.parametrize("setting", [
-    {}, {"violators": "every"}, {"inactive": "leave"}, {"normalise": "none"}, {"normalise": "loss"},
+    {}, {"violators": "every"}, {"inactive": "leave"}, {"normalise": "l2"}, {"normalise": "l2", "violators": "every"},
+    {"normalise": "l2", "inactive": "leave"}, {"normalise": "loss"},
     {"normalise": "l2+loss", "violators": "every", "inactive": "leave"},
 ])  # fmt: skip
 def test_a_round_is_that_of_a_second_implementation(stage, setting):
     fed = exact(tables())
     way = {"every": setting.get("violators") == "every", "leave": setting.get("inactive") == "leave"}
-    way["normalise"] = setting.get("normalise", "l2")
+    way["normalise"] = setting.get("normalise", "none")
     for eps in (TIGHT, (0.05, 0.03, 0.02), (0.01, 1.0, 0.01), (1.0, 0.01, 1.0), INF):
         method = EFFL(*eps, ALONE[stage], eta=0.1, **setting)
         state = fed.run(method, 6, record=()).state
@@ -244,7 +245,8 @@ def test_infinite_budgets_are_gradient_descent_on_the_mean_loss():
         history = fed.run(EFFL(*INF, stages, eta=0.2, decay=1.0, normalise="none", inactive="leave"), 4, remember=("violated",))
         np.testing.assert_allclose(history.answer, plain, atol=2e-6)
         assert not history.memory["violated"].any()
-    np.testing.assert_allclose(fed.run(EFFL(*INF, eta=0.2, decay=1.0), 4).answer, unit, atol=2e-6)  # among unit gradients
+    among_units = fed.run(EFFL(*INF, eta=0.2, decay=1.0, normalise="l2"), 4)
+    np.testing.assert_allclose(among_units.answer, unit, atol=2e-6)
 
 
 def test_one_client_alone_descends_its_loss():
@@ -275,9 +277,9 @@ def test_stages_are_half_open_and_may_be_left_out():
 
 def test_budgets_are_met_on_the_training_surrogate():
     fed = tables()
-    free = fed.run(EFFL(*INF, (300, 0, 0)), 300, record=(), remember=("loss", "bias"))
-    held = fed.run(EFFL(0.03, 0.05, 0.02, (150, 150, 100), violators="every", eta=0.05, decay=0.99), 400, record=(),
-                   remember=("loss", "bias"))  # fmt: skip
+    free = fed.run(EFFL(*INF, (300, 0, 0), normalise="l2"), 300, record=(), remember=("loss", "bias"))
+    held = fed.run(EFFL(0.03, 0.05, 0.02, (150, 150, 100), violators="every", eta=0.05, decay=0.99, normalise="l2"), 400,
+                   record=(), remember=("loss", "bias"))  # fmt: skip
     f, f_free = held.memory["bias"][:, -1], free.memory["bias"][:, -1]
     assert (f_free.max(1) > 0.15).all() and (f.max(1) < f_free.max(1) / 3).all()
     assert f[0].max() < 0.031

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import pickle
 import platform
+import socket
 import sys
 import traceback
 import warnings
@@ -31,8 +32,10 @@ from fairfl_lite import data, imports, results, store
 from fairfl_lite.errors import BuildError, FairFLError
 from fairfl_lite.experiments.base import Experiment, Task, _one_thread, spent
 
-CONNECT = 20.0
-"""Seconds for a scheduler to answer."""
+REACH = 20.0
+"""Seconds for a scheduler that is somewhere else to take a connection, after which it counts as gone."""
+HERE = 600.0
+"""Seconds for one that is in this process, whose machine may be busy."""
 DEATHS = 3
 """Workers that may end while they measure the same cell."""
 
@@ -234,11 +237,12 @@ def dask(scheduler: str | None = None, workers: int | None = None, patience: flo
     """
     import dask
     from distributed import Client, LocalCluster
+    from distributed.comm import get_address_host_port
 
     for logger in ("distributed", "distributed.client"):  # what goes wrong is said here, in a sentence
         logging.getLogger(logger).setLevel(logging.CRITICAL)
     settings = {
-        "distributed.comm.timeouts.connect": CONNECT,
+        "distributed.comm.timeouts.connect": REACH if scheduler else HERE,
         "distributed.scheduler.worker-ttl": None,  # a long kernel keeps its process from saying that it lives
         "distributed.worker.daemon": False,  # a cell may start processes of its own
     }
@@ -253,7 +257,8 @@ def dask(scheduler: str | None = None, workers: int | None = None, patience: flo
                 yield Cluster(client, f"{_workers(workers)} here", patience)
             return
         try:
-            client = Client(scheduler, timeout=CONNECT)
+            socket.create_connection(get_address_host_port(scheduler), timeout=REACH).close()
+            client = Client(scheduler, timeout=REACH)
         except (OSError, ValueError, TypeError) as error:
             raise FairFLError(
                 f"No Dask scheduler answers at {scheduler!r}: start one by `dask scheduler`, and write its address as tcp://HOST:8786."

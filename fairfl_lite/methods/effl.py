@@ -37,9 +37,10 @@ class EFFL(Method):
     stages : rounds of the three, half-open: the first has rounds 1..T1. A stage of 0 rounds is left out, and rounds beyond the
         last go on with it, so (1, 0, 0) is stage 1 alone.
     bias : the metric, see SoftBias. sharpness : that of its surrogate, 10 as in FCFL.
-    eta, decay : the step of round t is eta * decay^(t - 1). Not in the paper; with unit gradients eta is a length, and must fall.
-    normalise : what each g_j is divided by, Eq. 25-27: "none", "l2" its length, "loss" the value of its function (at least
-        0.001), "l2+loss" both. The paper finds "l2" best.
+    eta, decay : the step of round t is eta * decay^(t - 1). Not in the paper. With unit gradients eta is a length, and must fall.
+    normalise : what each g_j is divided by, Eq. 25-27: "none", as in Algorithm 1; "l2" its length, "loss" the value of its
+        function (at least 0.001), "l2+loss" both. The paper normalises where clients are many and gradients differ much, and
+        finds "l2" best.
     violators : "worst" constrains the worst client alone, as printed; "every" each client above its budget, beyond the paper,
         since others drift over theirs while one is pushed down.
     inactive : gradients of f_max and of the gaps whose budget is met "stay" among the g_j, as printed, or "leave", as in FCFL.
@@ -64,7 +65,7 @@ class EFFL(Method):
     bias: Kind = "tpsd"
     eta: PerRun = 0.03
     decay: PerRun = 0.999
-    normalise: Literal["none", "l2", "loss", "l2+loss"] = "l2"
+    normalise: Literal["none", "l2", "loss", "l2+loss"] = "none"
     violators: Literal["worst", "every"] = "worst"
     inactive: Literal["stay", "leave"] = "stay"
     tested: Literal["soft", "hard"] = "soft"

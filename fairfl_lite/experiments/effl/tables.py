@@ -69,7 +69,7 @@ class Learner:
 
 
 def _effl(rate: np.ndarray, to: Budgets, bias: str, **options: Any) -> EFFL:
-    return EFFL(to.b, to.vl, to.vb, stages=options.pop("stages", STAGES), bias=bias, eta=rate, **options)  # type: ignore[arg-type]
+    return EFFL(to.b, to.vl, to.vb, **{"stages": STAGES, "normalise": "l2", **options}, bias=bias, eta=rate)  # type: ignore[arg-type]
 
 
 LEARNERS = {
