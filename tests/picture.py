@@ -23,6 +23,7 @@ def taken(browser: chromium.Browser, site: Path, script: str = "") -> Image.Imag
     """The top of the front page in the light theme, in 256 colours; a script may change the page before."""
     browser.size(WIDTH, HEIGHT)
     browser.open((site / PAGE).resolve().as_uri())
+    browser.run(f"checks.settled({WIDTH})")
     browser.run("checks.theme('light')")
     browser.run(script or "0")
     shown = Image.open(io.BytesIO(browser.top(WIDTH, HEIGHT))).convert("RGB")
