@@ -52,7 +52,7 @@ serve: book ## build the book and serve it on http://localhost:8000
 
 clean: ## remove what is made from sources: runs, pages, the built book, caches
 	@rm -rf _build executed .fairfl/runs .fairfl/failed .fairfl/tmp .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find fairfl_lite tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find fairfl_lite book tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-all: clean ## the same, and what takes long: .venv, half-finished paper runs
 	@rm -rf $(VENV) .fairfl
@@ -60,7 +60,7 @@ clean-all: clean ## the same, and what takes long: .venv, half-finished paper ru
 lint: $(STAMP)
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy fairfl_lite
+	@$(BIN)/mypy fairfl_lite book/fairfl_book book/papers
 
 references: $(STAMP)
 	@$(BIN)/fairfl references --update
@@ -68,20 +68,20 @@ references: $(STAMP)
 install: $(STAMP)
 
 crate: $(STAMP)
-	@$(BIN)/python -m fairfl_lite.press.crate
+	@$(BIN)/python -m fairfl_book.site.crate
 
 same: $(STAMP) ## build the book of this commit twice, each time from nothing, and compare the pages and the ledger
 	@PYTHONPATH=tests $(BIN)/python -m same
 
 lock: $(STAMP)
-	@$(BIN)/python -m fairfl_lite.press.lock
+	@$(BIN)/python -m fairfl_book.site.lock
 
 # Every file is held to a sha256 of the lock, and none is built here, which would fetch what no lock knows of. Torch comes first, in two
 # steps: asked for hashes, pip passes over a CPU build in a folder of wheels, since a folder lists none.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 SEALED := $(PIP) install --quiet --require-hashes --no-deps --only-binary :all:
 
-$(STAMP): requirements.lock requirements-cuda.lock pyproject.toml
+$(STAMP): requirements.lock requirements-cuda.lock pyproject.toml book/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 5))' || \
 	  { echo "$(PYTHON) is older than Python 3.11.5: install a newer one, or name it by make PYTHON=python3.13"; exit 1; }
 	@echo "Installing into $(VENV): a few minutes, once."
@@ -93,7 +93,7 @@ $(STAMP): requirements.lock requirements-cuda.lock pyproject.toml
 	@$(SEALED) -r requirements.lock
 	@! $(PIP) check | grep '^torch .*not installed' > /dev/null || \
 	  { echo "This build of torch needs the libraries of CUDA too: a few GB more."; $(SEALED) -r requirements-cuda.lock; }
-	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e . -e book
 	@$(PIP) check | sed '/^No broken/d'
 	@touch $@
 

@@ -9,18 +9,18 @@ Differences are unprivileged minus privileged: negative means that the unprivile
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from fairfl_lite.errors import FairFLError, choose
 
 
 def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(bottom > 0, top / np.where(bottom > 0, bottom, 1), np.nan)
+    return np.divide(top, bottom, out=np.full(np.shape(bottom), np.nan), where=bottom > 0)
 
 
 def binary(counts: np.ndarray, metric: str, *, two_groups: bool = True) -> np.ndarray:
@@ -36,7 +36,7 @@ def binary(counts: np.ndarray, metric: str, *, two_groups: bool = True) -> np.nd
 
 def accuracy(counts: np.ndarray) -> np.ndarray:
     """P(yhat = y)."""
-    return _ratio(np.trace(counts, axis1=-2, axis2=-1).sum(-1), counts.sum((-3, -2, -1)))
+    return _ratio(np.einsum("...ayy->...", counts), counts.sum((-3, -2, -1)))
 
 
 def balanced_accuracy(counts: np.ndarray) -> np.ndarray:
@@ -287,3 +287,85 @@ def of_federation(metric: str, counts: np.ndarray) -> np.ndarray:
 def of_clients(metric: str, counts: np.ndarray) -> np.ndarray | None:
     """The same metric for every client, or None where it only exists for the federation."""
     return MODEL[metric](counts) if metric in MODEL else None
+
+
+def counts_of(y_true: ArrayLike, y_pred: ArrayLike, sensitive_features: ArrayLike) -> np.ndarray:
+    """Confusion counts from one value per row, as the metrics of this module take them.
+
+    Parameters
+    ----------
+    y_true, y_pred : array_like of int, shape (n,)
+        Labels and predictions, whole numbers from 0; of two classes 1 is the favourable one.
+    sensitive_features : array_like, shape (n,)
+        The group of each row, of any kind of value. Groups are numbered from 0 in the sorted order of their values, so of two
+        the second is the privileged one, a = 1, in the words of this module.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (groups, classes, classes)
+        How many rows there are by group, label and prediction.
+
+    Raises
+    ------
+    FairFLError
+        If the three differ in length, are empty, or hold what is missing or no class.
+
+    Examples
+    --------
+    >>> counts_of([0, 1, 1, 1], [0, 1, 0, 1], ["f", "f", "f", "m"]).tolist()
+    [[[1, 0], [1, 1]], [[0, 0], [0, 1]]]
+    """
+    y, p = _classes(y_true, "y_true"), _classes(y_pred, "y_pred")
+    group = np.asarray(sensitive_features)
+    group = group[:, 0] if group.ndim == 2 and group.shape[1] == 1 else group
+    if group.ndim != 1 or not len(y) == len(p) == len(group) > 0:
+        raise FairFLError(f"y_true, y_pred and sensitive_features need one value for each row, of shapes alike, not {y.shape}, "
+                          f"{p.shape} and {group.shape}.")  # fmt: skip
+    missing = group != group  # NaN alone differs from itself; None and NaT among other values cannot be sorted
+    if np.any(missing) or (group.dtype == object and any(value is None for value in group)):
+        raise FairFLError("sensitive_features has missing values: fill them in, or leave out their rows.")
+    try:
+        values, a = np.unique(group, return_inverse=True)
+    except TypeError as error:
+        raise FairFLError("sensitive_features mixes values that cannot be sorted: make all of them text.") from error
+    classes = max(2, int(y.max()) + 1, int(p.max()) + 1)
+    cell = (a * classes + y) * classes + p
+    return np.bincount(cell, minlength=len(values) * classes**2).reshape(len(values), classes, classes).astype(np.int64)
+
+
+def _classes(values: ArrayLike, name: str) -> np.ndarray:
+    """Classes as whole numbers from 0."""
+    given = np.asarray(values)
+    given = given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
+    if given.dtype == object and all(isinstance(value, int | float | np.number) for value in given.ravel()):
+        given = given.astype(float)
+    if given.dtype.kind not in "iubf" or not (np.isfinite(given) & (given >= 0) & (given == np.rint(given))).all():
+        raise FairFLError(f"{name} must hold classes as whole numbers from 0, such as 0 and 1: recode it, e.g. (y == 'yes').")
+    return given.astype(np.int64)
+
+
+def evaluate(
+    y_true: ArrayLike, y_pred: ArrayLike, *, sensitive_features: ArrayLike, metrics: Sequence[str] = ("acc", "eod", "spd")
+) -> dict[str, float]:
+    """Metrics of predictions, from one value per row.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features : array_like, shape (n,)
+        See `counts_of`.
+    metrics : sequence of str
+        Names among those of `MODEL`.
+
+    Returns
+    -------
+    dict of str to float
+        The value of each metric by its name; NaN where it is undefined.
+
+    Examples
+    --------
+    >>> evaluate([0, 1, 1, 1], [0, 1, 0, 1], sensitive_features=["f", "f", "f", "m"], metrics=("acc", "eod"))
+    {'acc': 0.75, 'eod': -0.5}
+    """
+    names = [choose(name, MODEL, "metric named") for name in ([metrics] if isinstance(metrics, str) else metrics)]
+    counts = counts_of(y_true, y_pred, sensitive_features)
+    return {name: float(MODEL[name](counts)) for name in names}

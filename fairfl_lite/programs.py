@@ -1,6 +1,6 @@
-"""Small optimisation programs that servers solve in every round, for all runs at once: the projection onto the simplex, the
-min-norm point of a convex hull, and the linear program of FCFL and EFFL. The last two need no more of the gradients g_1..g_n
-than their Gram matrix, gram[i, j] = g_i . g_j."""
+"""Small optimisation programs that servers solve in every round: the projection onto the simplex, the min-norm point of a convex
+hull, and the linear program of FCFL and EFFL. The last two need no more of the gradients g_1..g_n than their Gram matrix,
+gram[i, j] = g_i . g_j. All take one problem, or a stack of them with any leading axes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from fairfl_lite.errors import FairFLError, choose
 
 Solver = Literal["simplex", "highs"]
 FEASIBLE, PIVOT = 1e-10, 1e-9  # how far below 0 a slack may end, and what is too small to divide by, with rows of size 1
+NOT_FINITE = "A program of numbers that are not finite has no solution: a gradient left the numbers."
 
 
 def project_simplex(v: np.ndarray) -> np.ndarray:
     """The nearest point of {a : a >= 0, sum a = 1} to v, over the last axis: max(v - tau, 0) with the tau that sums to 1."""
-    v = np.asarray(v, np.float64)
-    ordered = -np.sort(-v, axis=-1)
-    excess = np.cumsum(ordered, axis=-1) - 1
-    kept = (ordered * np.arange(1, v.shape[-1] + 1) > excess).sum(-1, keepdims=True)  # at least one
-    tau = np.take_along_axis(excess, kept - 1, -1) / kept
-    return np.maximum(v - tau, 0.0)
+    v = np.ascontiguousarray(v, np.float64)
+    return _nearest(v.reshape(-1, v.shape[-1])).reshape(v.shape)
 
 
 def min_norm(gram: np.ndarray, there: np.ndarray | None = None) -> np.ndarray:
@@ -32,25 +29,25 @@ def min_norm(gram: np.ndarray, there: np.ndarray | None = None) -> np.ndarray:
     The shortest vector d has d . g_i >= |d|^2 for every i, so -d lowers every function whose gradient is in the hull, unless
     it is 0. Where vectors depend on each other several a give the same d, and this is one of them. Wolfe's algorithm.
     """
-    gram = np.asarray(gram, np.float64)
-    inside = _mask(there, gram.shape[:-1], "there")
-    if not inside.any(-1).all():
-        raise FairFLError("A convex hull needs at least one vector.")
-    _refuse_unless_finite(gram[inside[..., None] & inside[..., None, :]])
-    n = gram.shape[-1]
-    out = np.zeros((int(np.prod(gram.shape[:-2])), n))
-    _shortest(np.ascontiguousarray(gram.reshape(-1, n, n)), np.ascontiguousarray(inside.reshape(-1, n)), out)
-    return out.reshape(gram.shape[:-1])
+    gram = np.ascontiguousarray(gram, np.float64)
+    shape = gram.shape[:-1]
+    inside, out = _mask(there, shape, "there"), np.zeros(shape)
+    n = shape[-1]
+    fault = _shortest(gram.reshape(-1, n, n), inside.reshape(-1, n), out.reshape(-1, n))
+    if fault:
+        raise FairFLError("A convex hull needs at least one vector." if fault == 1 else NOT_FINITE)
+    return out
 
 
 def finite_runs(gram: np.ndarray) -> np.ndarray:
-    """Gram matrices [run, n, n] with 0 for one that is not finite: a run that diverged and is kept has no weights worth finding,
-    and stops no other."""
-    return np.where(np.isfinite(gram).all((1, 2), keepdims=True), gram, 0.0)
+    """Gram matrices [..., n, n] with 0 for one that is not finite: a run that diverged and is kept has no weights worth
+    finding."""
+    finite = np.isfinite(gram)
+    return gram if finite.all() else np.where(finite.all((-2, -1), keepdims=True), gram, 0.0)
 
 
 def linear_program(c: np.ndarray, A: np.ndarray, *, active: np.ndarray | None = None, there: np.ndarray | None = None,
-                   solver: Solver = "simplex") -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+                   solver: Solver = "simplex") -> tuple[np.ndarray, np.ndarray | bool]:  # fmt: skip
     """maximise a . c subject to A a >= 0, a >= 0 and sum a = 1: (a [..., n], feasible [...]).
 
     c [..., n], A [..., m, n]. active [..., m] : which constraints count, there [..., n] : which a may be positive; all of them
@@ -58,48 +55,73 @@ def linear_program(c: np.ndarray, A: np.ndarray, *, active: np.ndarray | None = 
     constraint i function i does not rise to first order. Where no a is feasible it is 0 and `feasible` is False.
     solver : "simplex", a dense dual simplex for programs of a hundred rows or fewer, or "highs", scipy's, the reference.
     """
-    choose(solver, ("simplex", "highs"), "solver")
     c, A = np.asarray(c, np.float64), np.asarray(A, np.float64)
     if A.shape[:-2] != c.shape[:-1] or A.shape[-1] != c.shape[-1]:
         raise FairFLError(f"A linear program needs c [..., n] and A [..., m, n], not {c.shape} and {A.shape}.")
+    choose(solver, ("simplex", "highs"), "solver")
+    if c.ndim == 1 and active is None and there is None:
+        return _solve(np.ascontiguousarray(c), np.ascontiguousarray(A), solver)
     rows, columns = _mask(active, A.shape[:-1], "active"), _mask(there, c.shape, "there")
-    _refuse_unless_finite(c[columns], A[rows[..., None] & columns[..., None, :]])
     found, feasible = np.zeros(c.shape), np.zeros(c.shape[:-1], bool)
     for where in np.ndindex(*c.shape[:-1]):
-        free = np.flatnonzero(columns[where])
-        a, status = _solve(c[where][free], A[where][rows[where]][:, free], solver) if free.size else (np.empty(0), 1)
-        feasible[where] = status == 0
-        if status == 0:
-            found[where][free] = a
-    return found, feasible
+        free = columns[where]
+        found[where][free], feasible[where] = _solve(c[where][free], A[where][np.ix_(rows[where], free)], solver)
+    return found, feasible if feasible.ndim else bool(feasible)
 
 
-def _solve(c: np.ndarray, A: np.ndarray, solver: str) -> tuple[np.ndarray, int]:
-    """One program: its solution, and 0, or 1 where there is none."""
+def _solve(c: np.ndarray, A: np.ndarray, solver: str) -> tuple[np.ndarray, bool]:
+    """One program: its solution, and whether there is one."""
+    if not _finite(c, A):
+        raise FairFLError(NOT_FINITE)
+    if not c.size:
+        return c, False
     if solver == "simplex":
-        a, status = _dual_simplex(c, np.ascontiguousarray(A))
+        a, status = _dual_simplex(c, A)
         if status < 2:  # 2: it went round too often, which exact arithmetic would not
-            return a, status
+            return a, status == 0
     from scipy.optimize import linprog
 
     size = np.abs(A).max(1, initial=0)
     upper = -A / np.where(size > 0, size, 1)[:, None] if len(A) else None
     best = linprog(-c, A_ub=upper, b_ub=None if upper is None else np.zeros(len(A)), A_eq=np.ones((1, c.size)), b_eq=[1.0])
-    return (best.x, 0) if best.status == 0 else (np.zeros(c.size), 1)
+    return (best.x, True) if best.status == 0 else (np.zeros(c.size), False)
 
 
 def _mask(mask: np.ndarray | None, shape: tuple[int, ...], name: str) -> np.ndarray:
     if mask is None:
-        return np.ones(shape, bool)
-    mask = np.asarray(mask, bool)
+        return np.ones(shape, np.bool_)
+    mask = np.ascontiguousarray(mask, np.bool_)
     if mask.shape != shape:
         raise FairFLError(f"{name} must be of shape {shape}, not {mask.shape}.")
     return mask
 
 
-def _refuse_unless_finite(*numbers: np.ndarray) -> None:
-    if not all(np.isfinite(each).all() for each in numbers):
-        raise FairFLError("A program of numbers that are not finite has no solution: a gradient left the numbers.")
+@njit(cache=True)
+def _finite(c, A):
+    for x in c:
+        if not np.isfinite(x):
+            return False
+    for row in A:
+        for x in row:
+            if not np.isfinite(x):
+                return False
+    return True
+
+
+@njit(cache=True, error_model="numpy")
+def _nearest(stack):
+    """The projections of all rows; what is not finite ends as numbers that are not."""
+    out, n = np.empty_like(stack), stack.shape[1]
+    for r in range(len(stack)):
+        ordered = -np.sort(-stack[r])
+        excess = np.cumsum(ordered) - 1
+        kept = 0
+        for j in range(n):
+            if ordered[j] * (j + 1) > excess[j]:
+                kept += 1
+        tau = excess[kept - 1] / kept
+        out[r] = np.maximum(stack[r] - tau, 0.0)
+    return out
 
 
 @njit(cache=True)
@@ -173,8 +195,17 @@ def _dual_simplex(c, A):
 @njit(cache=True)
 def _shortest(grams, inside, out):
     """Wolfe's algorithm on each Gram matrix: vectors are added while one of them has less of the current point than the point
-    itself, and leave again where the nearest point of their affine hull is outside their convex hull."""
+    itself, and leave again where the nearest point of their affine hull is outside their convex hull. `out` comes as zeros.
+    Returns 0, or 1 for a hull of nothing, or 2 for numbers that are not finite."""
     n = grams.shape[1]
+    for r in range(len(grams)):
+        if not inside[r].any():
+            return 1
+    for r in range(len(grams)):
+        for i in range(n):
+            for j in range(n):
+                if inside[r, i] and inside[r, j] and not np.isfinite(grams[r, i, j]):
+                    return 2
     chosen, factor, y = np.empty(n, np.int64), np.empty((n, n)), np.empty(n)
     for r in range(grams.shape[0]):
         Q, w = grams[r], out[r]
@@ -223,6 +254,7 @@ def _shortest(grams, inside, out):
         total = w.sum()
         for j in range(n):
             w[j] /= total
+    return 0
 
 
 @njit(cache=True)

@@ -14,8 +14,8 @@ import pytest
 from nbformat import NotebookNode
 from nbval.plugin import IPyNbFile
 
+from fairfl_book.notebooks import runner
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.press import runner
 
 
 class Replay:

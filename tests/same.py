@@ -30,8 +30,8 @@ def differing(one: Path, other: Path) -> list[str]:
 
 def build(root: Path) -> None:
     """The book of a clone, by the packages installed here and the clone's own code."""
-    env = {**os.environ, "PYTHONPATH": str(root), "FAIRFL_ROOT": str(root)}
-    subprocess.run([sys.executable, "-m", "fairfl_lite.cli", "build"], cwd=root, env=env, check=True)
+    env = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'book'}", "FAIRFL_ROOT": str(root)}
+    subprocess.run([sys.executable, "-m", "fairfl_book.cli", "build"], cwd=root, env=env, check=True)
 
 
 def main() -> int:

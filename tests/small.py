@@ -9,10 +9,15 @@ from typing import Any
 
 import nbformat
 
-from fairfl_lite.press.runner import Project
-from fairfl_lite.press.site import LEDGER
+from fairfl_book.notebooks.runner import Project
+from fairfl_book.site.html import LEDGER
 
 ROOT = Path(__file__).parent.parent
+
+
+def sources() -> list[Path]:
+    """The modules of the library, of what makes the book, and of the papers."""
+    return [path for room in ("fairfl_lite", "book/fairfl_book", "book/papers") for path in sorted((ROOT / room).rglob("*.py"))]
 
 
 def code(source: str, *tags: str, **metadata: Any) -> nbformat.NotebookNode:
@@ -49,4 +54,4 @@ def small_project(folder: Path, notebooks: Mapping[str, nbformat.NotebookNode]) 
         path = folder / "notebooks" / f"{name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(content, path)
-    return Project(folder, package)
+    return Project(folder)

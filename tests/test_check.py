@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairfl_lite.press.exercises import NOT_TRIED, RIGHT, WRONG, check, verdict
+from fairfl_book.notebooks.exercises import NOT_TRIED, RIGHT, WRONG, check, verdict
 
 
 class Awkward:

@@ -9,11 +9,13 @@ import pytest
 from small import code, notebook
 
 import fairfl_lite
-from fairfl_lite import cli, experiments, ledger, results, store
+from fairfl_book import cli, ledger, results
+from fairfl_book.experiments import catalogue
+from fairfl_book.experiments.base import Experiment
+from fairfl_book.notebooks import runner
+from fairfl_lite import store
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.base import Experiment
-from fairfl_lite.experiments.rankff.model_sets import ModelSet
-from fairfl_lite.press import runner
+from papers.rankff.model_sets import ModelSet
 
 
 @pytest.fixture
@@ -203,10 +205,10 @@ def test_rerun_measures_what_the_claim_is_judged_by(monkeypatch, capsys):
 
 def test_paper_runs_the_named_experiments_or_all(monkeypatch):
     ran = []
-    monkeypatch.setattr(experiments, "run", lambda name, only, cluster: ran.append(name))
+    monkeypatch.setattr(catalogue, "run", lambda name, only, cluster: ran.append(name))
     assert cli.main(["paper", "fairfed/table1"]) == 0
     assert cli.main(["paper"]) == 0
-    assert ran == ["fairfed/table1", *experiments.names()]
+    assert ran == ["fairfed/table1", *catalogue.names()]
 
 
 def test_models_trains_the_named_sets_or_those_of_mnist(monkeypatch, capsys):

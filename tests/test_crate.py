@@ -12,7 +12,7 @@ import pytest
 import yaml
 from small import ROOT
 
-from fairfl_lite.press import crate
+from fairfl_book.site import crate
 
 
 @pytest.fixture(scope="module")

@@ -25,12 +25,13 @@ from packaging.utils import canonicalize_name
 from small import ROOT
 from waiting import FOR_EVER, LONG, MARK, marked, until
 
-from fairfl_lite import cli, results, store
-from fairfl_lite.cli import main
+from fairfl_book import cli, results
+from fairfl_book.cli import main
+from fairfl_book.experiments import clusters
+from fairfl_book.experiments.base import Task
+from fairfl_book.site import lock
+from fairfl_lite import store
 from fairfl_lite.errors import BuildError, FairFLError
-from fairfl_lite.experiments import clusters
-from fairfl_lite.experiments.base import Task
-from fairfl_lite.press import lock
 
 EXTRA = ROOT / ".venv" / "dask"
 LOCAL = "127.0.0.1"
@@ -40,9 +41,10 @@ TOY = f"""
 import os
 from pathlib import Path
 import numpy as np, pandas as pd
-from fairfl_lite import metrics, results
+from fairfl_book import results
+from fairfl_lite import metrics
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.base import Experiment
+from fairfl_book.experiments.base import Experiment
 
 def measure(level, seeds):
     if os.environ.get("{HELD}"):
@@ -283,7 +285,8 @@ def test_a_scheduler_that_goes_away_loses_nothing(cluster, toy, place, tmp_path,
 
 HOLD = f"""
 import sys
-from fairfl_lite import cli, store
+from fairfl_book import cli
+from fairfl_lite import store
 keep = store.keep_text
 
 def hold(path, text):
@@ -295,7 +298,7 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
-def fairfl(root: Path, mark: str, *arguments: str, code: tuple[str, str] = ("-m", "fairfl_lite.cli")) -> subprocess.Popen:
+def fairfl(root: Path, mark: str, *arguments: str, code: tuple[str, str] = ("-m", "fairfl_book.cli")) -> subprocess.Popen:
     env = {**os.environ, "FAIRFL_ROOT": str(root), "PYTHONPATH": f"{ROOT}{os.pathsep}{EXTRA}", MARK: mark}
     return subprocess.Popen([sys.executable, *code, *arguments], env=env, text=True, stderr=subprocess.PIPE)
 
@@ -439,7 +442,7 @@ def test_no_worker_at_all_is_one_sentence():
 
 
 def test_the_extra_is_installed_whole_and_the_default_install_does_not_grow():
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["dask"]
+    wanted = tomllib.loads((ROOT / "book" / "pyproject.toml").read_text())["project"]["optional-dependencies"]["dask"]
     extra, default = ({one.name: one.version for one in lock.read(ROOT / name)} for name in (lock.DASK, lock.LOCK))
     assert wanted == [f"{name}=={extra[name]}" for name in ("dask", "distributed")]
     assert not extra.keys() & default.keys()

@@ -12,30 +12,30 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairfl_lite.clients import Local
+from fairfl_lite.clients import ClientTraining
 from fairfl_lite.data import Images
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.e2fl import federations
-from fairfl_lite.experiments.e2fl.curves import curve
-from fairfl_lite.federation import Federation, Models, Shards, Standard, State
+from fairfl_lite.federation import Federation, Models, Shards, Standard, State, alone
 from fairfl_lite.methods import (
     E2FL,
     FRL,
     IFCA,
-    BinarySearch,
+    BinarySearchInference,
     FedAvg,
-    Known,
-    LocalTraining,
-    LowestLoss,
-    OneShot,
+    KnownGroups,
+    LocalOnly,
+    LowestLossInference,
+    OneShotInference,
     RankClustering,
 )
 from fairfl_lite.methods.communication import cost, dense_bits, edges, mask_bits, ranking_bits, ranking_bound
 from fairfl_lite.methods.groups import entropy, slopes
-from fairfl_lite.methods.local_training import alone
+from fairfl_lite.methods.local_only import trained_alone
 from fairfl_lite.methods.vote import places, reputations, vote
 from fairfl_lite.models import LeNet, Perceptron
 from fairfl_lite.supernets import Supernet
+from papers.e2fl import federations
+from papers.e2fl.curves import curve
 
 SIX = Supernet(Perceptron((3, 2)))  # one layer of six edges
 
@@ -102,7 +102,7 @@ def test_the_vote_of_networks_is_that_of_the_theory():
     assert (np.argsort(by_group) == votes.two_level(rankings, groups)).all()
 
 
-LOCAL = Local("sgd", 0.2, 1e-4, 2, 8, momentum=0.9, fade=0.99)
+LOCAL = ClientTraining("sgd", 0.2, 1e-4, 2, 8, momentum=0.9, lr_decay=0.99)
 
 
 def blocks(counts=(2, 3, 4), local=LOCAL, each=24, seeds=(0, 1), permute=None, groups=None, **options):
@@ -148,22 +148,23 @@ def by_layer(model, values):
 
 
 def test_a_round_is_the_two_votes_of_algorithm_1():
-    fed = blocks(seeds=(3,))
+    fed = blocks(seeds=(3,)).one()
     method = E2FL()
-    state = method.start(fed)
+    state = alone(method.start(fed))
     for t in (1, 2):
-        rep = [by_layer(fed.model, scores) for scores in fed.train(state.params, t)[0]]
+        rep = [by_layer(fed.model, scores) for scores in alone(fed.train(state.params, np.arange(9), t))]
         members = ([0, 1], [2, 3, 4], [5, 6, 7, 8])
         voted = [by_layer(fed.model, np.sum([rep[k] for k in own], axis=0)) for own in members]
         whole = by_layer(fed.model, np.sum(voted, axis=0))
-        state = method.round(fed, state, t)
-        assert (places(fed.model, state.params[0]) == whole).all()
-        assert all((places(fed.model, own) == rank).all() for own, rank in zip(state["groups"][0], voted, strict=True))
-    assert (np.sort(np.abs(state.params[0][fed.model.layers[0]])) == np.sort(np.abs(fed.start()[0][fed.model.layers[0]]))).all()
+        state = alone(method.round(fed, state, t))
+        assert (places(fed.model, state.params) == whole).all()
+        assert all((places(fed.model, own) == rank).all() for own, rank in zip(state["groups"], voted, strict=True))
+    first = fed.model.layers[0]
+    assert (np.sort(np.abs(state.params[first])) == np.sort(np.abs(fed.init_params()[first]))).all()
 
 
 def test_permuting_clients_or_renaming_groups_changes_nothing():
-    whole = Local("sgd", 0.2, 1e-4, 2, 0, momentum=0.9)  # full batches: the order of rows has no part in it
+    whole = ClientTraining("sgd", 0.2, 1e-4, 2, 0, momentum=0.9)  # full batches: the order of rows has no part in it
     plain = blocks(local=whole).run(E2FL(), 3)
     order = np.random.default_rng(0).permutation(9)
     moved = blocks(local=whole, permute=order).run(E2FL(), 3)
@@ -175,33 +176,33 @@ def test_permuting_clients_or_renaming_groups_changes_nothing():
 
 
 def test_absent_groups_vote_again_or_are_left_out():
-    fed = blocks(counts=(1, 1, 6), participants=2, seeds=(0,))
+    whole = blocks(counts=(1, 1, 6), participants=2, seeds=(0,))
+    (truth,), fed = federations.true_groups(whole), whole.one()
     for absent in ("keep", "skip"):
         method = E2FL(absent=absent)
-        state, ever = method.start(fed), set()
+        state, ever = alone(method.start(fed)), set()
         for t in range(1, 8):
-            before, state = state, method.round(fed, state, t)
-            present = {int(q) for q in federations.true_groups(fed)[0, fed.who(t)[0]]}
+            before, state = state, alone(method.round(fed, state, t))
+            present = {int(q) for q in truth[fed.sample_clients(t)]}
             ever |= present
-            assert set(np.flatnonzero(state["seen"][0])) == ever
+            assert set(np.flatnonzero(state["seen"])) == ever
             for q in set(range(3)) - present:
-                expected = before["groups"][0, q] if q in ever else state.params[0]
-                assert (state["groups"][0, q] == expected).all()
+                expected = before["groups"][q] if q in ever else state.params
+                assert (state["groups"][q] == expected).all()
             voters = ever if absent == "keep" else present
-            again = vote(fed.model, [places(fed.model, state["groups"][0, q]) for q in sorted(voters)])
-            assert (places(fed.model, state.params[0]) == again).all()
+            again = vote(fed.model, [places(fed.model, state["groups"][q]) for q in sorted(voters)])
+            assert (places(fed.model, state.params) == again).all()
 
 
 def test_a_client_with_rows_of_two_groups_votes_in_both():
     fed = blocks(counts=(2, 2), seeds=(0,))
     train = fed.shards["train"]
     mixed = [np.concatenate([train.rows(0, k)[:12], train.rows(0, (k + 2) % 4)[12:]]) for k in range(4)]
-    fed = replace(fed, shards={"train": Shards.deal(train.examples, [mixed])})
-    ballots = list(Known().ballots(fed, None, fed.who(1), 1))
-    assert [members.tolist() for members, _ in ballots] == [[[0] * 4], [[1] * 4]]
-    for q, (_, rows) in enumerate(ballots):
-        assert all((train.examples.a[rows.rows(0, k)] == q).all() and len(rows.rows(0, k)) == 12 for k in range(4))
-    state = E2FL(deploy="global").round(fed, E2FL().start(fed), 1)
+    fed = replace(fed, shards={"train": Shards.deal(train.examples, [mixed])}).one()
+    ballots = alone(KnownGroups().ballots(fed, None, fed.sample_clients(1), 1))
+    assert [own.voters.tolist() for own in ballots] == [[0, 1, 2, 3]] * 2
+    assert [own.group.tolist() for own in ballots] == [[0] * 4, [1] * 4] and [own.rows.group for own in ballots] == [0, 1]
+    state = alone(E2FL(deploy="global").round(fed, alone(E2FL().start(fed)), 1))
     assert state["seen"].all() and E2FL(deploy="global").answer(state) is state.params
 
 
@@ -212,81 +213,85 @@ def test_each_ballot_of_a_client_is_trained_on_that_groups_rows_alone(engine):
     train = fed.shards["train"]
     own = [train.rows(0, k) for k in range(4)]
     held = [np.r_[own[0][:12], own[2][:12]], own[1][:20], np.r_[own[2][12:], own[0][12:]], np.r_[own[1][20:], own[3]]]
-    fed = replace(fed, shards={"train": Shards.deal(train.examples, [held])})
-    voters = ([0, 1, 2, 3], [0, 2, 3])
-    members = [np.flatnonzero(found[0] >= 0).tolist() for found, _ in Known().ballots(fed, None, fed.who(1), 1)]
-    assert members == [*voters]
+    whole = replace(fed, shards={"train": Shards.deal(train.examples, [held])})
+    fed, voters = whole.one(), ([0, 1, 2, 3], [0, 2, 3])
+    assert [own.voters.tolist() for own in alone(KnownGroups().ballots(fed, None, fed.sample_clients(1), 1))] == [*voters]
     method = E2FL()
-    state = method.start(fed)
+    state = alone(method.start(fed))
     for t in (1, 2):
         voted = []
         for q, who in enumerate(voters):
             rows = [[row for row in mine if train.a[row] == q] for mine in held]
-            alone = replace(fed, shards={"train": Shards.deal(train.examples, [rows])})
-            local = alone.train(state.params, t, who=np.array([who]))[0]
+            only = replace(whole, shards={"train": Shards.deal(train.examples, [rows])}).one()
+            local = alone(only.train(state.params, np.array(who), t))
             voted.append(by_layer(fed.model, np.sum([by_layer(fed.model, scores) for scores in local], axis=0)))
-        state = method.round(fed, state, t)
-        assert all((places(fed.model, own) == rank).all() for own, rank in zip(state["groups"][0], voted, strict=True))
-        assert (places(fed.model, state.params[0]) == by_layer(fed.model, np.sum(voted, axis=0))).all()
-    assert state["of"].tolist() == method.settled(fed, state)["of"].tolist() == [[0, 0, 0, 1]]  # the group of most rows
+        state = alone(method.round(fed, state, t))
+        assert all((places(fed.model, own) == rank).all() for own, rank in zip(state["groups"], voted, strict=True))
+        assert (places(fed.model, state.params) == by_layer(fed.model, np.sum(voted, axis=0))).all()
+    assert state["of"].tolist() == alone(method.settled(fed, state))["of"].tolist() == [0, 0, 0, 1]  # the group of most rows
 
 
 @pytest.fixture(scope="module")
 def trained():
+    """A federation and the state of its only run."""
     fed = blocks(counts=(4, 4, 4, 4), seeds=(0,))
-    return fed, fed.run(E2FL(), 40, record=()).state
+    state = fed.run(E2FL(), 40, record=()).state
+    return fed, State(state.params[0], {name: value[0] for name, value in state.memory.items()})
 
 
 def test_group_models_beat_the_global_one_and_chance(trained):
     fed, state = trained
-    assert federations.accuracies(fed, E2FL().answer(state)).mean() > 0.9
-    own, shared = fed.losses(E2FL().answer(state)), fed.losses(state.params)
+    one = fed.one()
+    assert alone(federations.accuracies_of(one, E2FL().answer(state))).mean() > 0.9
+    own, shared = alone(one.losses(E2FL().answer(state))), alone(one.losses(state.params))
     assert (own < shared).all() and shared.mean() < np.log(4)
 
 
 def test_inference_finds_the_group_that_is_known(trained):
     fed, state = trained
-    truth, who = federations.true_groups(fed), fed.everybody()
+    (truth,), one = federations.true_groups(fed), fed.one()
     right = {}
-    for way in (LowestLoss(4), OneShot(4), BinarySearch(4), BinarySearch(4, "small")):
-        right[way] = (way.infer(fed, state["groups"], who) == truth).mean()
-    assert right[LowestLoss(4)] == 1 and right[OneShot(4)] > 0.8 and right[BinarySearch(4)] > 0.8
-    assert right[BinarySearch(4, "small")] < 0.2  # as printed, the search goes uphill
+    for way in (LowestLossInference(4), OneShotInference(4), BinarySearchInference(4), BinarySearchInference(4, "small")):
+        right[way] = (alone(way.infer(one, state["groups"], one.all_clients)) == truth).mean()
+    assert right[LowestLossInference(4)] == 1 and right[OneShotInference(4)] > 0.8 and right[BinarySearchInference(4)] > 0.8
+    assert right[BinarySearchInference(4, "small")] < 0.2  # as printed, the search goes uphill
 
 
 def test_groups_are_chosen_by_training_rows_alone(trained):
     """Everybody has test rows of another group, and nobody follows them: not to infer, nor in a round, nor to settle."""
     fed, state = trained
-    test, truth, who = fed.shards["test"], federations.true_groups(fed), fed.everybody()
+    test, (truth,), clients = fed.shards["test"], federations.true_groups(fed), fed.one().all_clients
     turned = [test.rows(0, k) for k in reversed(range(fed.clients))]
-    led = replace(fed, shards={**fed.shards, "test": Shards.deal(test.examples, [turned])})
-    assert (led.lowest(state["groups"], "test") == truth[:, ::-1]).all() and (truth[:, ::-1] != truth).all()
-    assert (LowestLoss(4).infer(led, state["groups"], who) == truth).all()
-    for way in (OneShot(4), BinarySearch(4)):
-        assert (way.infer(led, state["groups"], who) == way.infer(fed, state["groups"], who)).all()
+    led = replace(fed, shards={**fed.shards, "test": Shards.deal(test.examples, [turned])}).one()
+    assert (alone(led.best_model(state["groups"], clients, "test")) == truth[::-1]).all() and (truth[::-1] != truth).all()
+    assert (alone(LowestLossInference(4).infer(led, state["groups"], clients)) == truth).all()
+    for way in (OneShotInference(4), BinarySearchInference(4)):
+        by_led, by_fed = (alone(way.infer(one, state["groups"], clients)) for one in (led, fed.one()))
+        assert (by_led == by_fed).all()
     for method, begun in (
-        (E2FL(LowestLoss(4)), state),
+        (E2FL(LowestLossInference(4)), state),
         (IFCA(4), State(state.params, {"models": state["groups"], "of": np.zeros_like(truth)})),
     ):
-        assert (method.round(led, begun, 1)["of"] == truth).all() and (method.settled(led, begun)["of"] == truth).all()
+        assert (alone(method.round(led, begun, 1))["of"] == truth).all()
+        assert (alone(method.settled(led, begun))["of"] == truth).all()
 
 
 def test_slopes_are_those_of_finite_differences(trained):
     fed, state = trained
-    model, who = fed.model, np.array([[0, 5]])
-    alpha = np.full((1, 2, 4), 0.25)
-    found = slopes(fed, state["groups"], who, alpha)[0]
-    masks, weights = model.mask(state["groups"][0]).astype(float), model.weights(state["groups"][0, 0]).astype(float)
+    model, clients = fed.model, np.array([0, 5])
+    alpha = np.full((2, 4), 0.25)
+    found = alone(slopes(fed.one(), state["groups"], clients, alpha))
+    masks, weights = model.mask(state["groups"]).astype(float), model.weights(state["groups"][0]).astype(float)
 
     def at(client, shares):
         mixed, X = weights * (shares @ masks), torch.tensor(fed.shards["train"].X[fed.shards["train"].rows(0, client)]).double()
         network = replace(model.network, double=True)
         return float(entropy(network.forward(torch.tensor(mixed), X), None, None))
 
-    for i, client in enumerate(who[0]):
+    for i, client in enumerate(clients):
         for q in range(4):
             step = 1e-5 * np.eye(4)[q]
-            wanted = (at(client, alpha[0, i] + step) - at(client, alpha[0, i] - step)) / 2e-5
+            wanted = (at(client, alpha[i] + step) - at(client, alpha[i] - step)) / 2e-5
             assert found[i, q] == pytest.approx(wanted, rel=2e-3, abs=1e-4)
 
 
@@ -303,14 +308,14 @@ def test_entropy_of_one_logit_is_that_of_two():
 def test_a_binary_search_halves_until_one_is_left(monkeypatch, count, drop, steps):
     left = []
 
-    def known(fed, models, who, alpha):
+    async def known(fed, models, clients, alpha):
         alive = alpha > 0
         left.append(int(alive.sum()))
-        np.testing.assert_allclose(alpha.sum(2), 1)
+        np.testing.assert_allclose(alpha.sum(1), 1)
         return np.where(alive, np.arange(count) - 3.5, 1e9)
 
     monkeypatch.setattr("fairfl_lite.methods.groups.slopes", known)
-    found = BinarySearch(count, drop).infer(None, np.zeros((1, count, 1)), np.array([[0]]))
+    found = alone(BinarySearchInference(count, drop).infer(None, np.zeros((count, 1)), np.array([0])))
     assert found.item() == (0 if drop == "large" else count - 1)
     assert left == [count, *steps][: len(steps)]
 
@@ -358,14 +363,12 @@ def test_clusters_are_those_of_lloyds_steps(rows):
 def test_clustering_sends_rankings_of_what_clients_learn():
     fed = blocks(counts=(4, 5), seeds=(0, 1))
     way = RankClustering(2, edges=100)
-    sent = way.rankings(fed, fed.start(), at_once=4)
-    local = fed.train(fed.start(), 0)
-    for r in range(2):
-        (only,) = sent[r]
+    for one in (fed.one(seed) for seed in fed.seeds):
+        (only,) = alone(way.rankings(one, one.init_params(), at_once=4))
         assert only.shape == (9, 100) and (np.sort(only, 1) == np.arange(100)).all()
-        scores = np.abs(local[r][:, fed.model.layers[-1]])
+        scores = np.abs(alone(one.train(one.init_params(), one.all_clients, 0))[:, fed.model.layers[-1]])
         assert only.shape[1] < scores.shape[1]
-        whole = RankClustering(2, edges=10_000).rankings(fed, fed.start())[r][0]
+        (whole,) = alone(RankClustering(2, edges=10_000).rankings(one, one.init_params()))
         assert (whole == np.argsort(np.argsort(scores, 1, kind="stable"), 1)).all()
     history = fed.run(E2FL(RankClustering(2)), 2)
     truth = federations.true_groups(fed)
@@ -375,69 +378,95 @@ def test_clustering_sends_rankings_of_what_clients_learn():
 
 
 def test_inferred_groups_can_be_trained_and_settled():
-    fed = blocks(counts=(3, 3), participants=3, seeds=(0,))
-    method = E2FL(LowestLoss(2))
-    state = method.start(fed)
-    assert (state["groups"][:, 0] != state["groups"][:, 1]).any()
+    fed = blocks(counts=(3, 3), participants=3, seeds=(0,)).one()
+    method = E2FL(LowestLossInference(2))
+    state = alone(method.start(fed))
+    assert (state["groups"][0] != state["groups"][1]).any()
     for t in range(1, 4):
-        chosen = LowestLoss(2).infer(fed, state["groups"], fed.who(t))
-        state = method.round(fed, state, t)
-        assert (np.take_along_axis(state["of"], fed.who(t), 1) == chosen).all()
-    settled = method.settled(fed, state)
-    assert (settled["of"] == LowestLoss(2).infer(fed, state["groups"], fed.everybody())).all()
+        chosen = alone(LowestLossInference(2).infer(fed, state["groups"], fed.sample_clients(t)))
+        state = alone(method.round(fed, state, t))
+        assert (state["of"][fed.sample_clients(t)] == chosen).all()
+    settled = alone(method.settled(fed, state))
+    assert (settled["of"] == alone(LowestLossInference(2).infer(fed, state["groups"], fed.all_clients))).all()
 
 
-@pytest.mark.parametrize("way", [LowestLoss(8), OneShot(8)])
+@pytest.mark.parametrize("way", [LowestLossInference(8), OneShotInference(8)])
 def test_a_group_that_nobody_has_chosen_keeps_its_start(way):
     """Eight groups, and six choices in two rounds."""
-    fed, method = blocks(counts=(3, 3), participants=3, seeds=(0,)), E2FL(way)
-    begun = state = method.start(fed)
+    fed, method = blocks(counts=(3, 3), participants=3, seeds=(0,)).one(), E2FL(way)
+    begun = state = alone(method.start(fed))
     for t in (1, 2):
-        state = method.round(fed, state, t)
-        never = ~state["seen"][0]
-        assert never.sum() >= 2 and (state["groups"][0, never] == begun["groups"][0, never]).all()
-        assert (state["groups"][0, never] != state.params[0]).any(1).all()
+        state = alone(method.round(fed, state, t))
+        never = ~state["seen"]
+        assert never.sum() >= 2 and (state["groups"][never] == begun["groups"][never]).all()
+        assert (state["groups"][never] != state.params).any(1).all()
 
 
-@pytest.mark.parametrize("method", [FRL(), E2FL(), E2FL(OneShot(3)), IFCA(3), IFCA(3, known=True)])
+def test_methods_that_run_together_give_what_each_gives_by_itself():
+    """All ways of grouping at once, over clients of one group and over such as have rows of several, and some without rows."""
+    methods = [
+        FRL(),
+        E2FL(),
+        E2FL(RankClustering(2), name="clusters"),
+        E2FL(LowestLossInference(3), name="loss"),
+        E2FL(OneShotInference(3), absent="skip", name="oneshot"),
+        E2FL(BinarySearchInference(3), name="binary"),
+    ]
+    fed = blocks(participants=4, each=12)
+    train = fed.shards["train"]
+    mixed = [[train.rows(0, k) if k else train.rows(0, k)[:0] for k in range(9)],
+             [np.r_[train.rows(1, k)[:5], train.rows(1, 8 - k)[5:]] for k in range(9)]]  # fmt: skip
+    fed = replace(fed, shards={**fed.shards, "train": Shards.deal(train.examples, mixed)})
+    together = fed.run(methods, 2)
+    for method in methods:
+        one = fed.one(1)
+        state = alone(method.start(one))
+        for t in (1, 2):
+            state = alone(method.round(one, state, t))
+        found = together[method.name].state
+        assert found.params[1].tobytes() == state.params.tobytes()
+        assert all(found[name][1].tobytes() == value.tobytes() for name, value in state.memory.items())
+
+
+@pytest.mark.parametrize("method", [FRL(), E2FL(), E2FL(OneShotInference(3)), IFCA(3), IFCA(3, known=True)])
 def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(method, tmp_path):
     fed = blocks(participants=4)
     whole = fed.run(method, 5)
-    fed.run(method, 2, keep=tmp_path)
-    resumed = fed.run(method, 5, keep=tmp_path)
+    fed.run(method, 2, checkpoint_dir=tmp_path)
+    resumed = fed.run(method, 5, checkpoint_dir=tmp_path)
     assert resumed.state.params.tobytes() == whole.state.params.tobytes()
     assert {n: v.tobytes() for n, v in resumed.state.memory.items()} == {n: v.tobytes() for n, v in whole.state.memory.items()}
     assert resumed.counts["test"].tobytes() == whole.counts["test"].tobytes()
 
 
 def test_ifca_averages_what_was_trained_from_each_model():
-    fed = blocks(model=Perceptron((36, 16, 4)), local=Local("sgd", 0.1, 0, 1, 8), participants=4)
+    fed = blocks(model=Perceptron((36, 16, 4)), local=ClientTraining("sgd", 0.1, 0, 1, 8), participants=4)
     method = IFCA(3)
-    state = method.start(fed)
-    assert (state["models"][:, 0] != state["models"][:, 1]).any()
-    losses = fed.losses(state["models"], who=fed.who(1), cross=True)
-    new = method.round(fed, state, 1)
-    for r in range(2):
-        chosen = losses[r].argmin(0)
+    for one in (fed.one(seed) for seed in fed.seeds):
+        state, clients = alone(method.start(one)), one.sample_clients(1)
+        assert (state["models"][0] != state["models"][1]).any()
+        chosen = alone(one.losses(state["models"], clients, each_model=True)).argmin(0)
+        new = alone(method.round(one, state, 1))
         for q in range(3):
             took = np.flatnonzero(chosen == q)
-            begun = np.repeat(state["models"][:, q][:, None], 4, axis=1)
-            trained = fed.train(begun, 1, who=fed.who(1))[r, took]
-            wanted = trained.mean(0) if len(took) else state["models"][r, q]
-            np.testing.assert_allclose(new["models"][r, q], wanted, atol=1e-6)
-    assert (method.settled(fed, new)["of"] == fed.losses(new["models"], cross=True).argmin(1)).all()
+            trained = alone(one.train(state["models"][q], clients, 1))[took]
+            wanted = trained.mean(0) if len(took) else state["models"][q]
+            np.testing.assert_allclose(new["models"][q], wanted, atol=1e-6)
+        settled = alone(method.settled(one, new))["of"]
+        assert (settled == alone(one.losses(new["models"], each_model=True)).argmin(0)).all()
 
 
 def test_ifca_with_one_known_group_is_fedavg_of_equal_clients():
-    fed = blocks(counts=(5,), model=Perceptron((12, 16, 4)), local=Local("sgd", 0.1, 0, 1, 8))
+    fed = blocks(counts=(5,), model=Perceptron((12, 16, 4)), local=ClientTraining("sgd", 0.1, 0, 1, 8))
     one, average = fed.run(IFCA(1, known=True), 2), fed.run(FedAvg(), 2)
     np.testing.assert_allclose(one.answer.models[:, 0], average.answer, atol=1e-6)
 
 
 def test_local_training_shares_nothing():
-    fed = blocks(model=Perceptron((36, 16, 4)), local=Local("sgd", 0.1, 0, 1, 8))
-    both = fed.run(LocalTraining(), 2).answer
-    assert (alone(fed, np.array([[1, 7], [0, 2]]), 2) == np.stack([both[0, [1, 7]], both[1, [0, 2]]])).all()
+    fed = blocks(model=Perceptron((36, 16, 4)), local=ClientTraining("sgd", 0.1, 0, 1, 8))
+    both = fed.run(LocalOnly(), 2).answer
+    for seed, own, clients in zip(fed.seeds, both, np.array([[1, 7], [0, 2]]), strict=True):
+        assert (alone(trained_alone(fed.one(seed), clients, 2)) == own[clients]).all()
 
 
 def test_rankings_need_a_supernet():
@@ -448,7 +477,7 @@ def test_rankings_need_a_supernet():
     with pytest.raises(FairFLError):
         E2FL(absent="sometimes")
     with pytest.raises(FairFLError):
-        LowestLoss(0)
+        LowestLossInference(0)
 
 
 PRINTED = [
@@ -524,10 +553,8 @@ def test_every_client_is_scored_on_its_groups_images():
             logits = fed.model.forward(torch.tensor(own), torch.tensor(fed.shards["test"].X[rows]).float() / 255)
             right = (logits.argmax(1).numpy() == fed.shards["test"].y[rows]).mean()
             assert abs(found[r, k] - right) < 0.04  # one image in sixty may hang on the last digit
-    who = np.array([[0, 5], [2, 4]])
-    single = np.stack([models[0, :2], models[1, 1:3]])
-    alike = federations.accuracies_alone(fed, single, who)
-    assert alike[1, 1] == federations.accuracies(fed, models[:, 2])[1, 4]
+    alike = alone(federations.accuracies_alone(fed.one(1), models[1, 1:3], np.array([2, 4])))
+    assert alike[1] == federations.accuracies(fed, models[:, 2])[1, 4]
 
 
 def test_levels_by_hand():

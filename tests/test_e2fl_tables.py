@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_e2fl import pictures
 
-from fairfl_lite import experiments, papers, results
-from fairfl_lite.clients import Debias, Local
+from fairfl_book import cards, results
+from fairfl_book.experiments import catalogue
+from fairfl_lite.clients import ClientTraining, Debias
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.e2fl import federations, statements, tables
-from fairfl_lite.federation import Federation, Models, State
+from fairfl_lite.federation import Federation, Models, OneFederation, State, alone
 from fairfl_lite.methods import (
     E2FL,
     FRL,
@@ -24,14 +24,15 @@ from fairfl_lite.methods import (
     QFFL,
     FairFed,
     FedAvg,
-    Known,
-    LocalTraining,
-    LowestLoss,
-    OneShot,
+    KnownGroups,
+    LocalOnly,
+    LowestLossInference,
+    OneShotInference,
     RankClustering,
 )
 from fairfl_lite.models import LeNet, Perceptron
 from fairfl_lite.supernets import Supernet
+from papers.e2fl import federations, statements, tables
 
 QUICK = tables.Extent(
     network=Perceptron((784, 16, 10)), counts=(2, 3, 1), test=30, participants=3, rounds=(1, 2, 4), alone=2, asked=4, edges=50,
@@ -48,7 +49,7 @@ def small_world(tmp_path, monkeypatch):
 
 def quick(name):
     """All cells of one seed of an experiment, at the small scale."""
-    experiment = experiments.get(name)
+    experiment = catalogue.get(name)
     cells = [cell for cell in experiment.cells if cell.get("seed", 0) == 0]
     scale = {} if name == "e2fl/table3" else {"at": QUICK}
     return experiment.finish(pd.concat([experiment.measure(**cell, **scale) for cell in cells], ignore_index=True))
@@ -89,19 +90,19 @@ WEIGHING = ("local", "fedavg", "ifca", "ifca-known", "q-ffl")
 
 
 def printed():
-    return papers.load("e2fl").settings
+    return cards.load("e2fl").settings
 
 
 def test_learners_are_those_of_the_text():
     """Table 2's rank clustering is the row of Table 6 with the same numbers; static groups are as the costs have them."""
-    cells, metrics = papers.load("e2fl").entries, ("avg", "worst", "best", "variance")
+    cells, metrics = cards.load("e2fl").entries, ("avg", "worst", "best", "variance")
     t2 = [cells[f"e2fl.t2.e2fl-clusters.{metric}"].printed for metric in metrics]
     (clusters,) = (n for n in range(2, 6) if [cells[f"e2fl.t6.{n}.user.{metric}"].printed for metric in metrics] == t2)
     static = {name: groups for name, (_, groups) in statements.WAYS["femnist"].items()}
     made = (
-        LocalTraining(), FedAvg(), IFCA(7), IFCA(7, known=True, name="ifca-known"), QFFL(printed()["q"]), FRL(), E2FL(Known()),
-        E2FL(OneShot(static["e2fl-oneshot"]), name="e2fl-oneshot"), E2FL(RankClustering(clusters), name="e2fl-clusters"),
-        E2FL(LowestLoss(static["e2fl-loss"]), name="e2fl-loss"),
+        LocalOnly(), FedAvg(), IFCA(7), IFCA(7, known=True, name="ifca-known"), QFFL(printed()["q"]), FRL(), E2FL(KnownGroups()),
+        E2FL(OneShotInference(static["e2fl-oneshot"]), name="e2fl-oneshot"), E2FL(RankClustering(clusters), name="e2fl-clusters"),
+        E2FL(LowestLossInference(static["e2fl-loss"]), name="e2fl-loss"),
     )  # fmt: skip
     assert {method.name for method in made} == {*RANKING, *WEIGHING}
     assert [repr(tables.learner(method.name, 7)) for method in made] == [repr(method) for method in made]
@@ -113,9 +114,9 @@ def test_clients_train_as_printed(approach):
     card, found = printed(), tables.training(approach, LeNet())
     rates, ranks = card["learning_rate"], approach in RANKING
     rate, fade = (rates["e2fl"], 0.999) if ranks else (rates["fedavg"], 1)
-    assert found["local"] == Local(
+    assert found["local"] == ClientTraining(
         "sgd", rate["fairmnistrotate"], card["weight_decay"], card["local_epochs"]["fairmnistrotate"],
-        card["batch"]["fairmnistrotate"], momentum=card["momentum"], fade=fade,
+        card["batch"]["fairmnistrotate"], momentum=card["momentum"], lr_decay=fade,
     )  # fmt: skip
     assert found["model"] == (Supernet(LeNet(), float(card["subnetwork"].rstrip("%")) / 100) if ranks else LeNet())
     fed = tables.rotated(approach, 0, QUICK)
@@ -129,10 +130,10 @@ def test_what_is_stored_has_the_printed_sizes():
     assert (sum(paper.counts), len(paper.counts)) == (card["clients"]["fairmnistrotate"], card["groups"]["fairmnistrotate"])
     assert paper.participants == card["drawn"]["fairmnistrotate"] and paper.test == 0
     assert (paper.adult_rounds, paper.adult_epochs) == (card["rounds"]["adult"], card["local_epochs"]["adult"])
-    assert card["alpha"] == tables.ALPHA and len(experiments.get("e2fl/table5").cells) == card["runs_of_table_5"]
+    assert card["alpha"] == tables.ALPHA and len(catalogue.get("e2fl/table5").cells) == card["runs_of_table_5"]
     rate, epochs, batch = (card[name] for name in ("learning_rate", "local_epochs", "batch"))
-    wanted = Local("sgd", rate["e2fl"]["femnist"], card["weight_decay"], epochs["femnist"], batch["femnist"],
-                   momentum=card["momentum"], fade=0.999)  # fmt: skip
+    wanted = ClientTraining("sgd", rate["e2fl"]["femnist"], card["weight_decay"], epochs["femnist"], batch["femnist"],
+                   momentum=card["momentum"], lr_decay=0.999)  # fmt: skip
     assert wanted == federations.FEMNIST
 
 
@@ -162,8 +163,9 @@ def test_who_took_no_part_is_at_the_model_it_would_choose_now(approach, models):
     at = replace(QUICK, rounds=(1,))
     fed = tables.rotated(approach, 0, at)
     state = fed.run(tables.learner(approach, 3), 1, record=()).state
-    chosen = fed.losses(state[models], cross=True).argmin(1)
-    absent = np.setdiff1d(np.arange(fed.clients), fed.who(1))
+    one = fed.one()
+    chosen = alone(one.losses(state[models][0], each_model=True)).argmin(0)[None]
+    absent = np.setdiff1d(np.arange(fed.clients), one.sample_clients(1))
     assert (chosen != state["of"])[0, absent].any()
     found = numbers(tables.table1(approach, 0, at), approach, 1)
     assert found == of_answer(fed, Models(state[models], chosen)) and found != of_answer(fed, Models(state[models], state["of"]))
@@ -178,7 +180,7 @@ class Stopped(Exception):
     [
         ("iid", "fedavg", FedAvg()),
         ("non-iid", "fairfed", FairFed(beta=1.0, debias=Debias("none"))),
-        ("non-iid", "e2fl", E2FL(Known(), deploy="global")),
+        ("non-iid", "e2fl", E2FL(KnownGroups(), deploy="global")),
         ("iid", "fedavg-printed", FedAvg()),
     ],
 )
@@ -200,25 +202,25 @@ def test_methods_on_adult_are_run_as_the_card_says(setting, name, method, monkey
         tables.table4(setting, name, 0)
     ((fed, doing, rounds),), rate = runs, card["learning_rate"]
     rates = {"e2fl": rate["e2fl"]["adult"], "fedavg-printed": rate["fedavg"]["adult"]}
-    assert dealt == [card["alpha"][setting]] and repr(doing) == repr(method)
+    assert dealt == [card["alpha"][setting]] and doing == method
     assert rounds == (1 if name == "fedavg-printed" else card["rounds"]["adult"])
-    assert fed.local == Local("sgd", rates.get(name, rate["fedavg"]["fairmnistrotate"]), card["weight_decay"],
+    assert fed.local == ClientTraining("sgd", rates.get(name, rate["fedavg"]["fairmnistrotate"]), card["weight_decay"],
                               card["local_epochs"]["adult"], 128, momentum=card["momentum"])  # fmt: skip
     network = Perceptron((101, 1024, 1024, 2))
     assert fed.model == (Supernet(network, 0.5) if name == "e2fl" else network)
-    assert fed.clients == card["clients"]["adult"] == fed.who(1).size == card["drawn"]["adult"]
+    assert fed.clients == card["clients"]["adult"] == len(fed.one().sample_clients(1)) == card["drawn"]["adult"]
 
 
 def test_a_cell_of_table_4_by_counting_rows():
     """E2FL's global model on all test rows: accuracy, and women's recall and F1 less men's."""
     card, at = printed(), replace(QUICK, adult_rounds=1)
-    local = Local("sgd", card["learning_rate"]["e2fl"]["adult"], card["weight_decay"], 1, 128, momentum=card["momentum"])
+    local = ClientTraining("sgd", card["learning_rate"]["e2fl"]["adult"], card["weight_decay"], 1, 128, momentum=card["momentum"])
     fed = federations.adult(card["alpha"]["non-iid"], [0], model=Supernet(Perceptron(at.adult)), local=local)
-    params = fed.run(E2FL(), 1, record=()).state.params
+    (params,) = fed.run(E2FL(), 1, record=()).state.params
     test = fed.shards["test"]
     rows = np.concatenate([test.rows(0, k) for k in range(fed.clients)])
     high = test.y[rows] == 1
-    guess = np.concatenate(fed.logits(params, "test")[0]) > 0
+    guess = np.concatenate(alone(fed.one().logits(params, on="test"))) > 0
     recall, f1 = [], []
     for sex in (0, 1):
         own = test.a[rows] == sex
@@ -245,18 +247,18 @@ def test_table_5_has_a_cluster_for_each_group(monkeypatch):
 @pytest.mark.parametrize("approach", ["e2fl", "fedavg", "local"])
 def test_a_stopped_cell_goes_on_and_ends_with_the_same_bytes(approach, tmp_path, monkeypatch):
     """Stopped in the third of four rounds, or in the training of the third client, with all before it kept."""
-    first, folder, calls, train = tables.kept(), tmp_path / "other", [], Federation.train
+    first, folder, calls, train = tables.kept(), tmp_path / "other", [], OneFederation.train
     stop = 3 if approach != "local" else 2 * QUICK.rounds[-1] + 1
 
-    def counted(self, *args, **options):
+    async def counted(self, *args, **options):
         calls.append(1)
         if len(calls) == stop:
             raise Stopped
-        return train(self, *args, **options)
+        return await train(self, *args, **options)
 
     whole = tables.table1(approach, 0, QUICK).to_csv()
     monkeypatch.setattr(tables, "kept", lambda: folder)
-    monkeypatch.setattr(Federation, "train", counted)
+    monkeypatch.setattr(OneFederation, "train", counted)
     with pytest.raises(Stopped):
         tables.table1(approach, 0, QUICK)
     assert tables.table1(approach, 0, QUICK).to_csv() == whole
@@ -270,13 +272,13 @@ def test_a_stopped_cell_goes_on_and_ends_with_the_same_bytes(approach, tmp_path,
 @pytest.mark.parametrize("approach", ["e2fl", "fedavg"])
 def test_a_longer_run_goes_on_from_that_of_table_1_and_leaves_it(approach, monkeypatch):
     """Six rounds after four are two more, and give what six at once give; the state after four is still there."""
-    table, calls, train = tables.table1(approach, 0, QUICK).to_csv(), [], Federation.train
+    table, calls, train = tables.table1(approach, 0, QUICK).to_csv(), [], OneFederation.train
 
-    def counted(self, *args, **options):
+    async def counted(self, *args, **options):
         calls.append(1)
-        return train(self, *args, **options)
+        return await train(self, *args, **options)
 
-    monkeypatch.setattr(Federation, "train", counted)
+    monkeypatch.setattr(OneFederation, "train", counted)
     found = tables.longer(6, approach, 0, QUICK)
     assert len(calls) == 2
     tables.longer(5, approach, 0, QUICK), tables.figure3(approach, 0, QUICK)
@@ -335,7 +337,7 @@ def test_figure_3_is_of_the_runs_of_table_1(monkeypatch):
     for approach in ("fedavg", "ifca", "e2fl"):
         table = tables.table1(approach, 0, QUICK).query("level == 'group' and rounds == 4")
         with monkeypatch.context() as patch:
-            patch.setattr(Federation, "train", None)
+            patch.setattr(OneFederation, "train", None)
             found = tables.figure3(approach, 0, QUICK)
         for name in found.approach.unique():
             acc, wanted = (f[f.approach == name] for f in (found[found.metric == "acc"], table))
@@ -364,22 +366,26 @@ def test_shares_of_groups_that_are_found(monkeypatch):
         def __init__(self, count):
             self.count = count
 
-        def infer(self, fed, models, who):
-            seen.append((self.count, who))
-            return np.zeros(who.shape, int)
+        async def infer(self, fed, models, clients):
+            seen.append((self.count, clients))
+            return np.zeros(len(clients), int)
 
     monkeypatch.setattr(tables, "WAYS", {"first": First})
-    found = tables.inferred(fed, State(fed.start(), {"groups": np.zeros((1, 3, 1))}), asked=4)
-    ((count, who),) = seen
-    assert count == 3 and who.shape == (1, 4) and len(set(who[0])) == 4
-    assert found["first"].tolist() == [(truth[who[0]] == 0).mean()]
+    found = tables.inferred(fed, State(fed.one().init_params()[None], {"groups": np.zeros((1, 3, 1))}), asked=4)
+    ((count, clients),) = seen
+    assert count == 3 and clients.shape == (4,) and len(set(clients)) == 4
+    assert found["first"].tolist() == [(truth[clients] == 0).mean()]
 
 
 def test_a_client_alone_stands_for_a_part_of_its_group(monkeypatch):
     """Groups of 2, 3 and 1 clients, of which two train: client 4 counts as client 2 does."""
-    monkeypatch.setattr(tables, "_by_itself", lambda fed, client, rounds: {str(t): (10 * client + t) / 100 for t in rounds})
+
+    async def by_itself(fed, client, rounds):
+        return {str(t): (10 * client + t) / 100 for t in rounds}
+
+    monkeypatch.setattr(tables, "_by_itself", by_itself)
     fed = tables.rotated("local", 0, QUICK)
-    found = tables.alone(fed, 2, (1, 2)).set_index(["round", "metric"]).value
+    found = tables.by_themselves(fed, 2, (1, 2)).set_index(["round", "metric"]).value
     for t in (1, 2):
         own = np.array([0, 10, 20, 30, 20, 50]) + t
         assert found[t, "user_avg"] == pytest.approx(own.mean()) and found[t, "user_var"] == pytest.approx(own.var())
@@ -388,9 +394,10 @@ def test_a_client_alone_stands_for_a_part_of_its_group(monkeypatch):
 
 def test_a_client_by_itself_is_local_training():
     fed = tables.rotated("local", 0, QUICK)
-    models = fed.run(LocalTraining(), 2, record=()).answer
-    found = tables._by_itself(fed, 4, (1, 2))
-    assert found["2"] == federations.accuracies_alone(fed, models[:, [4]], np.array([[4]]))[0, 0] and set(found) == {"1", "2"}
+    (models,) = fed.run(LocalOnly(), 2, record=()).answer
+    found = alone(tables._by_itself(fed.one(), 4, (1, 2)))
+    (own,) = alone(federations.accuracies_alone(fed.one(), models[[4]], np.array([4])))
+    assert found["2"] == own and set(found) == {"1", "2"}
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=12))
@@ -412,12 +419,12 @@ def test_a_layer_counts_as_its_scale_says():
 
 
 def test_some_edges_of_a_layer_stand_for_all(monkeypatch):
-    fed, seen = tables.rotated("e2fl", 0, QUICK), []
+    fed, seen = tables.rotated("e2fl", 0, QUICK).one(), []
     monkeypatch.setattr(RankClustering, "kmeans", lambda self, rankings, rng, scales: seen.append(scales) or np.zeros(6, int))
     way = RankClustering(2, layer=None, edges=QUICK.edges)
-    sent = way.rankings(fed, fed.start())
+    sent = alone(way.rankings(fed, fed.init_params()))
     way.cluster(fed, sent)
-    replace(way, layer=1).cluster(fed, [sent[0][1:]])
+    replace(way, layer=1).cluster(fed, sent[1:])
     np.testing.assert_allclose([*seen[0], *seen[1]], [(784 * 16 / 50) ** 2, 3.2**2, 3.2**2])
     assert [len(scales) for scales in seen] == [2, 1]
     rng = np.random.default_rng(1)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.functional import conv2d, cross_entropy, linear, max_pool2d, relu
 
-from fairfl_lite.clients import Local
+from fairfl_lite.clients import ClientTraining
 from fairfl_lite.data.shards import Examples, Pixels, Standard
 from fairfl_lite.engines import Plain, Work, edge_popup, get
 from fairfl_lite.engines.edge_popup import EdgePopup
@@ -76,9 +76,9 @@ def by_hand(network, params, work, local, k=0.5):
         first += part.size
         scores.append(torch.tensor(np.abs(part), dtype=torch.float64, requires_grad=True))
         signs.append(torch.tensor(np.where(np.signbit(part), -1, 1) * np.sqrt(2 / np.prod(shape[1:]))))
-    optimizer = torch.optim.SGD(scores, lr=local.lr, momentum=local.momentum, weight_decay=local.decay)
-    for order in passes(len(y), local.epochs, local.batch, KEY[0]):
-        for batch in torch.as_tensor(order.copy()).split(local.batch or len(y)):
+    optimizer = torch.optim.SGD(scores, lr=local.lr, momentum=local.momentum, weight_decay=local.weight_decay)
+    for order in passes(len(y), local.epochs, local.batch_size, KEY[0]):
+        for batch in torch.as_tensor(order.copy()).split(local.batch_size or len(y)):
             weights = [w * Popped.apply(s.abs(), int((1 - k) * s.numel())) for s, w in zip(scores, signs, strict=True)]
             optimizer.zero_grad()
             cross_entropy(network_by_hand(network, weights, X[batch]), y[batch]).backward()
@@ -92,7 +92,7 @@ def test_a_local_training_is_that_of_plain_autograd(name, engine):
     network = NETWORKS[name]
     work, model = rows(network, 20), Supernet(network)
     start = model.init(np.random.default_rng(1))
-    local = Local("sgd", 0.05, 1e-3, 2, 8, momentum=0.9)
+    local = ClientTraining("sgd", 0.05, 1e-3, 2, 8, momentum=0.9)
     wanted = by_hand(network, start, work, local)
     found = engine(model).train(work, start[None].copy(), local, np.array([0.05]), KEY, None)[0]
     assert (np.signbit(found) == np.signbit(start)).all()  # weights never change
@@ -111,7 +111,7 @@ def test_any_batch_is_that_of_plain_torch(batch, weighed):
     if weighed:
         work = replace(work, weight=np.random.default_rng(6).uniform(0.2, 2, 37).astype(np.float32))
     start = model.init(np.random.default_rng(2))[None]
-    local = Local("sgd", 0.2, 1e-3, 3, batch, momentum=0.9, schedule="cosine")
+    local = ClientTraining("sgd", 0.2, 1e-3, 3, batch, momentum=0.9, schedule="cosine")
     both = [engine(model).train(work, start.copy(), local, np.array([0.2]), KEY, None) for engine in (EdgePopup, Plain)]
     np.testing.assert_allclose(*both, atol=1e-6)
 
@@ -123,9 +123,9 @@ def by_torch(network, params, work, local):
     share = torch.as_tensor(work.weight if work.weight.size else np.ones(len(y))).double()
     parts = np.split(params, np.cumsum([np.prod(shape) for shape in network.shapes])[:-1])
     weights = [torch.tensor(p.reshape(shape)).double().requires_grad_() for p, shape in zip(parts, network.shapes, strict=True)]
-    optimizer = torch.optim.SGD(weights, lr=local.lr, momentum=local.momentum, weight_decay=local.decay)
-    for order in passes(len(y), local.epochs, local.batch, KEY[0]):
-        for batch in torch.as_tensor(order.copy()).split(local.batch or len(y)):
+    optimizer = torch.optim.SGD(weights, lr=local.lr, momentum=local.momentum, weight_decay=local.weight_decay)
+    for order in passes(len(y), local.epochs, local.batch_size, KEY[0]):
+        for batch in torch.as_tensor(order.copy()).split(local.batch_size or len(y)):
             optimizer.zero_grad()
             losses = cross_entropy(network_by_hand(network, weights, X[batch]), y[batch], reduction="none")
             (share[batch] * losses).mean().backward()
@@ -142,7 +142,7 @@ def test_weights_are_trained_as_torch_trains_them(name, weighed):
     if weighed:
         work = replace(work, weight=rng.uniform(0.2, 2, 20).astype(np.float32))
     start = network.init(rng)
-    local = Local("sgd", 0.05, 1e-2, 2, 8, momentum=0.9)
+    local = ClientTraining("sgd", 0.05, 1e-2, 2, 8, momentum=0.9)
     wanted = by_torch(network, start, work, local)
     engine = get("fused", network)
     assert isinstance(engine, EdgePopup)
@@ -161,7 +161,7 @@ def test_weights_are_trained_as_torch_trains_them(name, weighed):
 def test_any_training_of_weights_is_that_of_torch(n, batch, epochs, momentum, decay, seed):
     network = NETWORKS["table"]
     work, start = rows(network, n, seed), network.init(np.random.default_rng(seed))
-    local = Local("sgd", 0.05, decay, epochs, batch, momentum=momentum)
+    local = ClientTraining("sgd", 0.05, decay, epochs, batch, momentum=momentum)
     found = EdgePopup(network).train(work, start[None].copy(), local, np.array([0.05]), KEY, None)[0]
     wanted = by_torch(network, start, work, local)
     assert np.abs(found - wanted).max() < 1e-3 * np.abs(wanted - start).max()
@@ -174,7 +174,7 @@ def test_a_row_whose_probability_is_1_hardly_moves_anything(batch):
     work = replace(one, examples=Examples(np.ones((batch, 1), np.float32), np.zeros(batch, int), np.zeros(batch, int), 2))
     start = np.array([[200.0, -200.0]], np.float32)
     trained = EdgePopup(Perceptron((1, 2))).train(
-        work, start.copy(), Local("sgd", rate, 0.0, 1, batch), np.array([rate]), KEY, None
+        work, start.copy(), ClientTraining("sgd", rate, 0.0, 1, batch), np.array([rate]), KEY, None
     )
     moved = np.abs(trained - start)[0] / rate
     assert moved[1] == 0 and moved[0] <= (0 if batch in (1, 8) else 1e-8 * batch)
@@ -184,7 +184,7 @@ def test_a_score_that_passes_zero_comes_back_and_its_weight_keeps_its_sign():
     network = NETWORKS["table"]
     work, model = rows(network, 30), Supernet(network)
     start = model.init(np.random.default_rng(3))
-    local = Local("sgd", 0.5, 0.0, 4, 8, momentum=0.9)
+    local = ClientTraining("sgd", 0.5, 0.0, 4, 8, momentum=0.9)
     wanted = by_hand(network, start, work, local)
     found = EdgePopup(model).train(work, start[None].copy(), local, np.array([0.5]), KEY, None)[0]
     np.testing.assert_allclose(np.abs(found), wanted, atol=1e-5)
@@ -290,7 +290,7 @@ def test_threads_change_nothing():
     key, found, before = np.arange(3, dtype=np.uint64), [], numba.get_num_threads()
     for threads in {1, before}:
         numba.set_num_threads(threads)
-        local = Local("sgd", 0.1, 1e-4, 2, 8, momentum=0.9)
+        local = ClientTraining("sgd", 0.1, 1e-4, 2, 8, momentum=0.9)
         found.append(EdgePopup(model).train(work, start.copy(), local, np.full(3, 0.1), key, None).tobytes())
     assert len(set(found)) == 1
 
@@ -299,9 +299,9 @@ def test_the_process_that_compiles_trains_as_those_that_find_the_code(tmp_path):
     train = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
-from test_edge_popup import KEY, NETWORKS, EdgePopup, Local, Supernet, np, rows
+from test_edge_popup import KEY, NETWORKS, ClientTraining, EdgePopup, Supernet, np, rows
 model = Supernet(NETWORKS["large"])
-start, local = model.init(np.random.default_rng(1))[None], Local("sgd", 0.1, 1e-4, 3, 8, momentum=0.9)
+start, local = model.init(np.random.default_rng(1))[None], ClientTraining("sgd", 0.1, 1e-4, 3, 8, momentum=0.9)
 found = EdgePopup(model).train(rows(model.network, 64), start, local, np.array([0.1]), KEY)
 print(hashlib.sha256(found.tobytes()).hexdigest())
 """
@@ -317,7 +317,7 @@ def test_what_the_kernel_does_not_serve_goes_to_plain_torch():
     assert isinstance(get("plain", Supernet(LeNet())), Plain)
     network = NETWORKS["table"]
     work, model = rows(network, 20), Supernet(network)
-    start, local = model.init(np.random.default_rng(0))[None], Local("adam", 0.01, 0.0, 1, 8)
+    start, local = model.init(np.random.default_rng(0))[None], ClientTraining("adam", 0.01, 0.0, 1, 8)
     both = [engine(model).train(work, start.copy(), local, np.array([0.01]), KEY, None) for engine in (EdgePopup, Plain)]
     assert (both[0] == both[1]).all() and (both[0] != start).any()
 

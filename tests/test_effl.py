@@ -6,16 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from asking import asked, confusion, first_models, gradient, logits, losses
 from scipy.optimize import linprog, minimize
 from test_federation import images, tables
 from toy import uneven
 
-from fairfl_lite import bench, metrics, programs
-from fairfl_lite.clients import Attack, Local
+from fairfl_book import bench
+from fairfl_lite import metrics, programs
+from fairfl_lite.clients import Attack, ClientTraining
 from fairfl_lite.clients.surrogates import LossAndBias, SoftBias
 from fairfl_lite.engines import Plain
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Examples, Shards
+from fairfl_lite.federation import Examples, Shards, State
+from fairfl_lite.federation.lockstep import stacked
 from fairfl_lite.methods import EFFL, effl
 from fairfl_lite.methods.effl import FALLBACKS, OBJECTIVES, gram_of
 
@@ -26,7 +29,13 @@ ALONE = {1: (1, 0, 0), 2: (0, 1, 0), 3: (0, 0, 1)}
 
 def exact(fed):
     """The same in double precision, by torch."""
-    return replace(fed, engine=Plain(fed.model), first=fed.start()[0].astype(np.float64))
+    return replace(fed, engine=Plain(fed.model), init_params=first_models(fed)[0].astype(np.float64))
+
+
+def after_round(fed, method, state, t):
+    """The state of all runs [run, ...] after one more round."""
+    of = [State(state.params[run], {name: value[run] for name, value in state.memory.items()}) for run in range(len(fed.seeds))]
+    return stacked(asked(fed, lambda one, run: method.round(one, of[run], t)))
 
 
 def functions(l_k, f, g_l, g_f):
@@ -93,8 +102,8 @@ def test_a_round_is_that_of_a_second_implementation(stage, setting):
     for eps in (TIGHT, (0.05, 0.03, 0.02), (0.01, 1.0, 0.01), (1.0, 0.01, 1.0), INF):
         method = EFFL(*eps, ALONE[stage], eta=0.1, **setting)
         state = fed.run(method, 6, record=()).state
-        values, slopes = fed.gradient(state.params, LossAndBias())
-        after = method.round(fed, state, 7)
+        values, slopes = gradient(fed, state.params, LossAndBias())
+        after = after_round(fed, method, state, 7)
         for r in range(2):
             wanted, objective, _ = second(*values[r].T, *np.moveaxis(slopes[r], 1, 0), stage, eps, **way)
             assert OBJECTIVES[after["objective"][r]] in (objective.rstrip(" 0123456789"), f"worst {objective.split()[0]}")
@@ -115,20 +124,19 @@ def drawn(rng, runs=6, n=5, size=9):
 def test_the_direction_satisfies_every_constraint_on_random_gradients(stage, violators):
     """Also with more functions than parameters, where the hull may hold 0 and nothing can fall."""
     rng = np.random.default_rng(stage)
-    fed = replace(tables(), seeds=(0, 1))
     for size in (3, 9, 40):
         for eps in (TIGHT, (0.1, 0.2, 0.05), INF):
-            l_k, f, gradients = drawn(rng, runs=2, size=size)
             method = EFFL(*eps, violators=violators)
-            rows = method.rows(fed, l_k, f, np.ones(l_k.shape, bool), stage)
-            alpha, fallback, length = method.direction(gram_of(gradients), rows)
-            d, G = np.einsum("rk,rkp->rp", alpha, gradients), rows.slope @ gradients
-            along = np.einsum("rp,rip->ri", d, G) / np.linalg.norm(G, axis=2).clip(1e-12)
-            assert (along[rows.constrained] >= -1e-7).all()
-            assert (along[np.arange(2), rows.objective] >= -1e-7).all()
-            np.testing.assert_allclose(np.linalg.norm(d, axis=1), length, atol=1e-6)
-            if size == 40:
-                assert (along[np.arange(2), rows.objective] > 1e-3).all() and (fallback == 0).all()
+            for l_k, f, gradients in zip(*drawn(rng, runs=2, size=size), strict=True):
+                rows = method.rows(l_k, f, stage)
+                alpha, fallback, length = method.direction(gram_of(gradients), rows)
+                d, G = alpha @ gradients, rows.slope @ gradients
+                along = G @ d / np.linalg.norm(G, axis=1).clip(1e-12)
+                assert (along[rows.constrained] >= -1e-7).all()
+                assert along[rows.objective] >= -1e-7
+                np.testing.assert_allclose(np.linalg.norm(d), length, atol=1e-6)
+                if size == 40:
+                    assert along[rows.objective] > 1e-3 and fallback == 0
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
@@ -136,9 +144,9 @@ def test_a_small_step_lowers_the_objective_and_no_constrained_function_rises(sta
     fed = exact(tables())
     method = EFFL(*TIGHT, ALONE[stage], eta=0.05, violators="every")
     state = fed.run(method, 3, record=()).state
-    before, slopes = fed.gradient(state.params, LossAndBias())
-    small = replace(method, eta=1e-5, decay=1.0).round(fed, state, 4)
-    after = fed.gradient(small.params, LossAndBias())[0]
+    before, slopes = gradient(fed, state.params, LossAndBias())
+    small = after_round(fed, replace(method, eta=1e-5, lr_decay=1.0), state, 4)
+    after = gradient(fed, small.params, LossAndBias())[0]
     for r in range(2):
         _, objective, held = second(*before[r].T, *np.moveaxis(slopes[r], 1, 0), stage, TIGHT, every=True)
         was, now = (functions(*v[r].T, *np.moveaxis(slopes[r], 1, 0)) for v in (before, after))
@@ -150,35 +158,32 @@ def test_a_small_step_lowers_the_objective_and_no_constrained_function_rises(sta
 
 def test_the_fallback_is_the_min_norm_point(monkeypatch):
     rng = np.random.default_rng(0)
-    fed = tables()
-    l_k, f, gradients = drawn(rng, runs=2)
     method = EFFL(*TIGHT, normalise="none")
-    rows = method.rows(fed, l_k, f, np.ones(l_k.shape, bool), 3)
-    monkeypatch.setattr(effl, "linear_program", lambda c, A, **more: (np.zeros(c.shape), np.zeros(len(c), bool)))
-    alpha, fallback, length = method.direction(gram_of(gradients), rows)
-    assert [FALLBACKS[i] for i in fallback] == ["infeasible"] * 2
-    for r in range(2):
-        G = (rows.slope @ gradients)[r][rows.hull[r]]
+    monkeypatch.setattr(effl, "linear_program", lambda c, A, **more: (np.zeros(c.shape), False))
+    for l_k, f, gradients in zip(*drawn(rng, runs=2), strict=True):
+        rows = method.rows(l_k, f, 3)
+        alpha, fallback, length = method.direction(gram_of(gradients), rows)
+        assert FALLBACKS[fallback] == "infeasible"
+        G = rows.slope @ gradients
         n = len(G)
         best = minimize(lambda a: ((a @ G) ** 2).sum(), np.full(n, 1 / n), bounds=[(0, 1)] * n, method="SLSQP", tol=1e-14,  # noqa: B023
                         constraints={"type": "eq", "fun": lambda a: a.sum() - 1})  # fmt: skip
-        np.testing.assert_allclose(alpha[r] @ gradients[r], best.x @ G, atol=1e-4)
-        assert length[r] == pytest.approx(np.linalg.norm(best.x @ G), abs=1e-5)
-        assert (G @ (alpha[r] @ gradients[r]) >= length[r] ** 2 - 1e-9).all()  # so that nothing rises
+        np.testing.assert_allclose(alpha @ gradients, best.x @ G, atol=1e-4)
+        assert length == pytest.approx(np.linalg.norm(best.x @ G), abs=1e-5)
+        assert (G @ (alpha @ gradients) >= length**2 - 1e-9).all()  # so that nothing rises
 
 
 def test_where_nothing_can_fall_the_step_is_the_shortest_and_said_to_vanish():
     """Two clients that pull against each other, equal in all else: the hull holds 0."""
-    fed = tables()
-    g = np.random.default_rng(0).normal(size=(2, 1, 4))
-    gradients = np.concatenate([g, -g, 0 * g, 0 * g], axis=1)
     method = EFFL(*INF, inactive="leave")
-    rows = method.rows(fed, np.array([[1.0, 0.9]] * 2), np.zeros((2, 2)), np.ones((2, 2), bool), 3)
-    alpha, fallback, length = method.direction(gram_of(gradients), rows)
-    assert [FALLBACKS[i] for i in fallback] == ["vanishing"] * 2 and length == pytest.approx(0, abs=1e-6)
-    np.testing.assert_allclose(np.einsum("rk,rkp->rp", alpha, gradients), 0, atol=1e-6)
-    nothing = method.direction(0 * gram_of(gradients), rows)
-    assert (nothing[2] == 0).all()
+    rows = method.rows(np.array([1.0, 0.9]), np.zeros(2), 3)
+    for g in np.random.default_rng(0).normal(size=(2, 4)):
+        gradients = np.stack([g, -g, 0 * g, 0 * g])
+        alpha, fallback, length = method.direction(gram_of(gradients), rows)
+        assert FALLBACKS[fallback] == "vanishing" and length == pytest.approx(0, abs=1e-6)
+        np.testing.assert_allclose(alpha @ gradients, 0, atol=1e-6)
+        nothing = method.direction(0 * gram_of(gradients), rows)
+        assert nothing[2] == 0
 
 
 # Proposition 1 and C.3.
@@ -188,8 +193,8 @@ def test_proposition_1_with_a_step_that_can_be_named():
     """A log loss of logistic regression bends at most by L = mean |x|^2 / 4, so a step up to 2 d.g / (L |d|^2) lets none rise."""
     fed = exact(tables())
     state = fed.run(EFFL(*TIGHT, (0, 0, 1), eta=0.05), 3, record=()).state
-    before, slopes = fed.gradient(state.params)
-    d = (state.params - EFFL(*INF, (0, 0, 1), eta=1.0, decay=1.0).round(fed, state, 1).params)[:, None]
+    before, slopes = gradient(fed, state.params)
+    d = (state.params - after_round(fed, EFFL(*INF, (0, 0, 1), eta=1.0, lr_decay=1.0), state, 1).params)[:, None]
     falls = (d * slopes).sum(2)
     assert (falls > 1e-4).all()
     train = fed.shards["train"]
@@ -197,7 +202,7 @@ def test_proposition_1_with_a_step_that_can_be_named():
                    for k in range(fed.clients)] for r in range(2)])  # fmt: skip
     eta = (2 * falls / (L * (d**2).sum(2))).min(1)
     for part in (1e-3, 0.1, 0.5, 0.9, 1.0):
-        after = fed.losses(state.params - part * eta[:, None] * d[:, 0])
+        after = losses(fed, state.params - part * eta[:, None] * d[:, 0])
         assert (after <= before + 1e-12).all()
 
 
@@ -233,19 +238,24 @@ def test_stability_holds_for_most_programs_and_not_at_a_tie():
 
 
 def test_infinite_budgets_are_gradient_descent_on_the_mean_loss():
-    fed = uneven(Local("sgd", 0.1))
-    plain = unit = fed.start()
-    for _ in range(4):
-        there = fed.everybody() >= 0
-        slope = fed.gradient(plain, who=fed.everybody())[1]
-        plain = plain - 0.2 * (slope * there[..., None]).sum(1) / there.sum(1, keepdims=True)
-        slope = (fed.gradient(unit, who=fed.everybody())[1] * there[..., None]).sum(1)
-        unit = unit - 0.2 * slope / np.linalg.norm(slope, axis=1, keepdims=True)
+    fed = uneven(ClientTraining("sgd", 0.1))
+
+    async def descended(one, along):
+        theta = one.init_params()
+        for _ in range(4):
+            _, slopes = await one.value_and_gradient(theta, one.all_clients)
+            theta = theta - 0.2 * along(slopes)
+        return theta
+
+    plain = fed.ask(lambda one: descended(one, lambda slopes: slopes.mean(0, dtype=np.float64)))
+    unit = fed.ask(lambda one: descended(one, lambda slopes: slopes.sum(0) / np.linalg.norm(slopes.sum(0))))
     for stages in ((4, 0, 0), (9, 1, 1)):
-        history = fed.run(EFFL(*INF, stages, eta=0.2, decay=1.0, normalise="none", inactive="leave"), 4, remember=("violated",))
+        history = fed.run(
+            EFFL(*INF, stages, eta=0.2, lr_decay=1.0, normalise="none", inactive="leave"), 4, remember=("violated",)
+        )
         np.testing.assert_allclose(history.answer, plain, atol=2e-6)
         assert not history.memory["violated"].any()
-    among_units = fed.run(EFFL(*INF, eta=0.2, decay=1.0, normalise="l2"), 4)
+    among_units = fed.run(EFFL(*INF, eta=0.2, lr_decay=1.0, normalise="l2"), 4)
     np.testing.assert_allclose(among_units.answer, unit, atol=2e-6)
 
 
@@ -278,7 +288,7 @@ def test_stages_are_half_open_and_may_be_left_out():
 def test_budgets_are_met_on_the_training_surrogate():
     fed = tables()
     free = fed.run(EFFL(*INF, (300, 0, 0), normalise="l2"), 300, record=(), remember=("loss", "bias"))
-    held = fed.run(EFFL(0.03, 0.05, 0.02, (150, 150, 100), violators="every", eta=0.05, decay=0.99, normalise="l2"), 400,
+    held = fed.run(EFFL(0.03, 0.05, 0.02, (150, 150, 100), violators="every", eta=0.05, lr_decay=0.99, normalise="l2"), 400,
                    record=(), remember=("loss", "bias"))  # fmt: skip
     f, f_free = held.memory["bias"][:, -1], free.memory["bias"][:, -1]
     assert (f_free.max(1) > 0.15).all() and (f.max(1) < f_free.max(1) / 3).all()
@@ -298,36 +308,33 @@ def test_the_printed_sign_is_infeasible_or_climbs():
 
 
 def test_a_budget_taken_off_twice_lets_gaps_be_twice_as_wide():
-    fed = tables()
-    l_k, f = np.array([[0.5, 0.5, 0.5, 0.62]] * 2), np.full((2, 4), 0.0)  # the last is 0.09 above the mean
-    f[:, 1] = 0.08  # 0.06 above
+    l_k, f = np.array([0.5, 0.5, 0.5, 0.62]), np.array([0.0, 0.08, 0.0, 0.0])  # 0.09 and 0.06 above the mean
     for twice, wide in ((False, [False, True, True]), (True, [False, False, False])):
-        rows = EFFL(0.1, 0.05, 0.04, twice=twice).rows(fed, l_k, f, np.ones((2, 4), bool), 3)
+        rows = EFFL(0.1, 0.05, 0.04, twice=twice).rows(l_k, f, 3)
         assert (rows.violated == wide).all()
-        assert rows.constrained.sum() == 2 * (1 + sum(wide) + 3)
-    assert (
-        EFFL(0.1, 0.05, 0.04, twice=True).rows(fed, l_k, f, np.ones((2, 4), bool), 2).goal == 2
-    ).all()  # that test is printed right
+        assert rows.constrained.sum() == 1 + sum(wide) + 3
+    assert EFFL(0.1, 0.05, 0.04, twice=True).rows(l_k, f, 2).goal == 2  # that test is printed right
 
 
 def test_biases_may_be_tested_hard():
     fed = tables()
     history = fed.run(EFFL(*TIGHT, (5, 5, 5), tested="hard", bias="apsd_acc"), 1, record=(), remember=("bias",))
-    np.testing.assert_allclose(history.memory["bias"][:, 0], metrics.apsd_acc(fed.report(fed.start())))
+    np.testing.assert_allclose(history.memory["bias"][:, 0], metrics.apsd_acc(confusion(fed, first_models(fed))))
     soft = fed.run(EFFL(*TIGHT, (5, 5, 5), bias="apsd_acc"), 1, record=(), remember=("bias",))
-    np.testing.assert_allclose(soft.memory["bias"][:, 0], fed.gradient(fed.start(), SoftBias("apsd_acc"))[0])
+    np.testing.assert_allclose(soft.memory["bias"][:, 0], gradient(fed, first_models(fed), SoftBias("apsd_acc"))[0])
 
 
 def test_backtracking_keeps_the_mean_loss_of_the_stage_before():
     fed = tables()
     before = fed.run(EFFL(*TIGHT, (60, 0, 0), eta=0.05), 60, record=()).state
-    losses = {}
+    found = {}
     for halvings in (0, 12):
-        state, losses[halvings] = before, []
+        method = EFFL(*TIGHT, (0, 10, 9), eta=1.5, lr_decay=1.0, backtrack=halvings)
+        state, found[halvings] = before, []
         for t in range(1, 20):
-            state = EFFL(*TIGHT, (0, 10, 9), eta=1.5, decay=1.0, backtrack=halvings).round(fed, state, t)
-            losses[halvings].append(state["loss"].mean(1))
-    loose, kept = map(np.array, losses.values())
+            state = after_round(fed, method, state, t)
+            found[halvings].append(state["loss"].mean(1))
+    loose, kept = map(np.array, found.values())
     assert (loose.max(0) > loose[0] + 0.03).all()
     assert (kept[:11] <= kept[0] + 1e-6).all() and (kept[11:] <= kept[10] + 1e-6).all()
 
@@ -360,12 +367,13 @@ def test_it_runs_under_attack(kind):
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_a_run_that_diverges_is_named_or_stops_no_other():
     fed = tables()
-    method = EFFL(*TIGHT, (3, 3, 3), eta=(0.03, 1e40), decay=1.0, normalise="none")
+    method = EFFL(*TIGHT, (3, 3, 3), eta=0.03, lr_decay=1.0, normalise="none")
+    both = [method, replace(method, eta=1e40)]
     with pytest.raises(FairFLError, match="not finite"):
-        fed.run(method, 9)
-    kept = replace(fed, diverged="keep").run(method, 9)
-    np.testing.assert_array_equal(kept.answer[0], fed.run(replace(method, eta=0.03), 9).answer[0])
-    assert not np.isfinite(kept.answer[1]).all()
+        fed.run(both, 9)
+    kept, lost = replace(fed, diverged="keep").run(both, 9).values()
+    np.testing.assert_array_equal(kept.answer, fed.run(method, 9).answer)
+    assert not np.isfinite(lost.answer).all(1).any()
 
 
 @pytest.mark.parametrize(("setting", "said"), [
@@ -373,7 +381,7 @@ def test_a_run_that_diverges_is_named_or_stops_no_other():
     ({"stages": (0, 0, 0)}, "three stages"), ({"stages": (1, 2)}, "three stages"), ({"stages": (1, 2, -1)}, "rounds of a stage"),
     ({"bias": "eod"}, "decision bias"), ({"normalise": "l1"}, "normalisation"), ({"violators": "all"}, "violators"),
     ({"inactive": "go"}, "met constraints"), ({"tested": "train"}, "tested bias"), ({"sign": "plus"}, "sign"),
-    ({"decay": 0.0}, "decay must be above 0"), ({"eta": -1.0}, "eta must be"), ({"backtrack": -1}, "backtrack"),
+    ({"lr_decay": 0.0}, "lr_decay must be above 0"), ({"eta": -1.0}, "eta must be"), ({"backtrack": -1}, "backtrack"),
     ({"sharpness": 0.0}, "sharpness"),
 ])  # fmt: skip
 def test_wrong_settings_are_refused(setting, said):
@@ -429,39 +437,40 @@ def test_the_pass_over_distinct_rows_agrees_with_torch(kind, of):
     rng = np.random.default_rng(1)
     for scale in (0.02, 0.3, 3.0):
         theta = rng.normal(0, scale, (2, fed.model.size)).astype(np.float32)
-        for who in (None, np.array([[2, 0], [1, -1]])):
-            for found, wanted in zip(
-                fed.gradient(theta, of(kind), who=who), plain.gradient(theta, of(kind), who=who), strict=True
-            ):
-                np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
+        for who in (([0, 1, 2], [0, 1, 2]), ([2, 0], [1])):
+            both = [
+                asked(each, lambda one, run: one.value_and_gradient(theta[run], np.array(who[run]), of(kind)))  # noqa: B023
+                for each in (fed, plain)
+            ]
+            for found, wanted in zip(*both, strict=True):
+                np.testing.assert_allclose(found[0], wanted[0], rtol=2e-4, atol=2e-5)
+                np.testing.assert_allclose(found[1], wanted[1], rtol=2e-4, atol=2e-5)
         exact_theta = theta.astype(np.float64)
-        np.testing.assert_allclose(fed.gradient(exact_theta, of(kind))[1], plain.gradient(exact_theta, of(kind))[1], rtol=1e-3,
-                                   atol=1e-4)  # fmt: skip
-        batch = fed.gradient(theta, of(kind), batch=20, t=3), plain.gradient(theta, of(kind), batch=20, t=3)
+        double = gradient(fed, exact_theta, of(kind)), gradient(plain, exact_theta, of(kind))
+        np.testing.assert_allclose(double[0][1], double[1][1], rtol=1e-3, atol=1e-4)
+        batch = gradient(fed, theta, of(kind), batch=20, t=3), gradient(plain, theta, of(kind), batch=20, t=3)
         np.testing.assert_allclose(batch[0][1], batch[1][1], rtol=2e-4, atol=2e-5)
     hidden = replace(fed, model=replace(fed.model, hidden=3))
-    theta = hidden.start()
-    np.testing.assert_allclose(hidden.gradient(theta, of(kind))[1], replace(hidden, engine="plain").gradient(theta, of(kind))[1],
-                               rtol=2e-4, atol=2e-5)  # fmt: skip
+    theta = first_models(hidden)
+    found, wanted = (gradient(each, theta, of(kind))[1] for each in (hidden, replace(hidden, engine="plain")))
+    np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-5)
 
 
 def test_weights_of_rows_are_not_taken_for_how_often_they_are_there():
     fed = repeated()
     uneven_weights = np.random.default_rng(0).random((2, 3, 3, 2))
     weighted = replace(fed, shards={"train": fed.shards["train"].weighted(uneven_weights)})
-    for found, wanted in zip(
-        weighted.gradient(fed.start(), SoftBias("apsd")), fed.gradient(fed.start(), SoftBias("apsd")), strict=True
-    ):
+    for found, wanted in zip(*(gradient(each, first_models(fed), SoftBias("apsd")) for each in (weighted, fed)), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
 def test_values_are_those_of_the_federation():
     fed = repeated()
-    theta = fed.start()
-    values = fed.gradient(theta, LossAndBias())[0]
-    np.testing.assert_allclose(values[..., 0], fed.losses(theta), rtol=1e-5)
+    theta = first_models(fed)
+    values = gradient(fed, theta, LossAndBias())[0]
+    np.testing.assert_allclose(values[..., 0], losses(fed, theta), rtol=1e-5)
     assert np.isnan(values[1, 2]).all()
-    z = [[torch.as_tensor(client) for client in run] for run in fed.logits(theta)]
+    z = [[torch.as_tensor(client) for client in run] for run in logits(fed, theta)]
     train = fed.shards["train"]
     for r, k in ((0, 0), (0, 2), (1, 1)):
         rows = train.rows(r, k)

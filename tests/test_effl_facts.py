@@ -9,10 +9,10 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from fairfl_lite import papers, results
-from fairfl_lite.experiments.effl import facts, plane
+from fairfl_book import cards, results
 from fairfl_lite.methods import EFFL
 from fairfl_lite.methods.effl import gram_of
+from papers.effl import facts, plane
 
 
 def printed(clients: np.ndarray, ddof: int) -> tuple[float, float]:
@@ -53,7 +53,7 @@ def test_shares_and_luck_are_counted_over_the_different_rows_of_adult() -> None:
 
 def test_budgets_are_met_as_the_marks_say() -> None:
     """A row meets all budgets where its three marks, right ones, are √."""
-    card, found = papers.load("effl"), dict(facts.promises())
+    card, found = cards.load("effl"), dict(facts.promises())
     for table, dataset in itertools.product(("t1", "t2"), ("synthetic", "adult", "eicu")):
         marks = {m: {card.entries[f"effl.{table}.{dataset}.{m}.{k}.mark"].printed for k in ("acc_std", "bias", "bias_std")}
                  for m in ("fedavg", "q-ffl", "ditto", "fedmdfg", "fairbatch", "fairreg", "fcfl", "effl")}  # fmt: skip
@@ -129,16 +129,15 @@ def test_statements_of_the_appendix() -> None:
 
 def test_effl_itself_swings_for_ever_with_a_constant_step_and_rests_with_one_that_shrinks() -> None:
     """The instance of C.2, by the method's own rows and direction: constant losses, biases 0.5 + theta and 0.5 - theta."""
-    fed, there = plane.federation(), np.ones((1, 2), bool)
-    slopes = np.array([[[0.0], [0.0], [1.0], [-1.0]]])  # of two losses and two biases, one parameter
+    slopes = np.array([[0.0], [0.0], [1.0], [-1.0]])  # of two losses and two biases, one parameter
     method = EFFL(1.0, 0.01, 0.01, normalise="none")
 
     def last(eta: float, decay: float) -> float:
         theta = eta / 3
         for t in range(200):
-            rows = method.rows(fed, np.full((1, 2), 0.7), np.array([[0.5 + theta, 0.5 - theta]]), there, 2)
+            rows = method.rows(np.full(2, 0.7), np.array([0.5 + theta, 0.5 - theta]), 2)
             alpha, _, _ = method.direction(gram_of(slopes), rows)
-            step = eta * decay**t * float((alpha[:, None] @ slopes)[0, 0, 0])
+            step = eta * decay**t * float((alpha @ slopes)[0])
             theta -= step
         return abs(step)
 

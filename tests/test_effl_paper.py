@@ -6,8 +6,8 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, recall_score
 
-from fairfl_lite import papers, results
-from fairfl_lite.experiments.effl import tables as effl
+from fairfl_book import cards, results
+from papers.effl import tables as effl
 
 COLUMNS = ["acc", "acc_std", "bias", "bias_std"]
 BIAS = {"table1": "tpsd", "table2": "apsd"}
@@ -54,7 +54,7 @@ def test_one_stage_alone_ends_elsewhere() -> None:
 
 @pytest.mark.parametrize("name", BIAS)
 def test_columns_follow_from_the_clients_and_marks_from_the_budgets_of_the_card(name: str) -> None:
-    card, frame = papers.load("effl"), wide(name, ["dataset", "method"])
+    card, frame = cards.load("effl"), wide(name, ["dataset", "method"])
     for dataset, rows in frame.groupby("dataset"):
         said = {"eicu-stand-in": "eicu"}.get(dataset, dataset)
         met = pd.DataFrame(index=rows.index)
@@ -116,7 +116,7 @@ def test_what_is_measured_against_scikit_learn(bias: str) -> None:
     """Models at random on the synthetic data, client by client and group by group."""
     fed, to = effl.repeated("synthetic", range(3)), effl.Budgets(0.2, 0.1, 0.1)
     models = np.random.default_rng(3).normal(size=(3, fed.model.size)).astype(np.float32)
-    found = effl.measured(fed.report(models, "test"), bias, to)
+    found = effl.measured(effl.counted(fed, models), bias, to)
     shards = fed.shards["test"]
     for run, model in enumerate(models):
         accuracy, spread = [], []
@@ -152,7 +152,8 @@ def test_fedavg_under_zeros_by_a_second_computation() -> None:
     """In double precision, hospital by hospital: four of them send zeros, and the rest one step of gradient descent."""
     fed = effl.repeated("eicu-stand-in", [3])
     rate, _ = effl.settings("eicu-stand-in", "tpsd", "fedavg")
-    liars = effl.Attack("zero").malicious(fed)[0]
+    one = fed.one()
+    liars = effl.Attack("zero").liars(one, np.arange(one.n))
     assert liars.sum() == 4
 
     def rows(part: str) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -160,7 +161,7 @@ def test_fedavg_under_zeros_by_a_second_computation() -> None:
         own = [held.rows(0, client) for client in range(fed.clients)]
         return [((held.X[i] - read.shift[0]) * read.scale[0], held.y[i], held.a[i]) for i in own]
 
-    train, model = rows("train"), fed.start()[0].astype(float)
+    train, model = rows("train"), one.init_params().astype(float)
     honest = [own for own, lies in zip(train, liars, strict=True) if not lies]
     X, y = (np.concatenate([own[k] for own in honest]) for k in (0, 1))
     X, every = np.column_stack([X, np.ones(len(X))]), sum(len(y) for _, y, _ in train)
@@ -191,7 +192,7 @@ def test_table_5_at_the_printed_budgets_is_effl_of_table_1() -> None:
 
 
 def test_marks_of_tables_3_and_5_and_of_other_splits_follow_from_their_budgets() -> None:
-    card = papers.load("effl")
+    card = cards.load("effl")
     printed = {"adult": "adult", "eicu-stand-in": "eicu"}
     of = {"b": "bias", "vl": "acc_std", "vb": "bias_std"}
 

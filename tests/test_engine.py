@@ -7,13 +7,16 @@ import numba
 import numpy as np
 import pytest
 import torch
+from asking import confusion, first_models, gradient, logits, losses, train
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairfl_lite.clients import Local
+from fairfl_lite import streams
+from fairfl_lite.clients import ClientTraining
 from fairfl_lite.engines.order import passes
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Shards, Standard
+from fairfl_lite.federation import Federation, OneFederation, Shards, Standard, run_together
+from fairfl_lite.federation.lockstep import advance
 from fairfl_lite.methods import FedAvg
 from fairfl_lite.models import Dense
 
@@ -33,27 +36,43 @@ def federation(sizes, *, features=5, hidden=0, local=None, runs=1, weights=None,
         shards = shards.weighted(rng.uniform(0.2, 2, (runs, len(sizes), groups, classes)))
     model = Dense(features, hidden, classes=classes)
     parts = {"train": shards, "test": shards}
-    return Federation(parts, model, local or Local(), tuple(range(runs)), Standard.of(shards), **options)
+    return Federation(parts, model, local or ClientTraining(), tuple(range(runs)), Standard.of(shards), **options)
 
 
-problems = st.fixed_dictionaries({
-    "sizes": st.lists(st.integers(0, 70), min_size=1, max_size=4).filter(lambda s: sum(s) > 1),
-    "features": st.integers(1, 20),
-    "hidden": st.sampled_from([0, 1, 7, 10]),
-    "runs": st.integers(1, 2),
-    "classes": st.sampled_from([2, 2, 3, 5]),
-    "groups": st.sampled_from([2, 2, 3, 101]),
-    "weights": st.sampled_from([None, "census"]),
-    "seed": st.integers(0, 10**6),
-    "engine": st.sampled_from(["fused", "plain"]),
-    "local": st.builds(Local, optimizer=st.just("sgd"), lr=st.sampled_from([0.001, 0.01]), decay=st.sampled_from([0.0, 1e-2]),
-                       epochs=st.integers(0, 3), batch=st.sampled_from([0, 1, 10, 17, 32]),
-                       momentum=st.sampled_from([0.0, 0.5, 0.9]),
-                       prox=st.sampled_from([0.0, 0.3]), schedule=st.sampled_from(["constant", "cosine"]),
-                       fade=st.sampled_from([1.0, 0.9]))
-             | st.builds(Local, optimizer=st.just("adam"), lr=st.sampled_from([0.001, 0.01]), decay=st.sampled_from([0.0, 1e-2]),
-                         epochs=st.integers(0, 3), batch=st.sampled_from([0, 1, 10, 17, 32]), prox=st.sampled_from([0.0, 0.3])),
-})  # fmt: skip
+problems = st.fixed_dictionaries(
+    {
+        "sizes": st.lists(st.integers(0, 70), min_size=1, max_size=4).filter(lambda s: sum(s) > 1),
+        "features": st.integers(1, 20),
+        "hidden": st.sampled_from([0, 1, 7, 10]),
+        "runs": st.integers(1, 2),
+        "classes": st.sampled_from([2, 2, 3, 5]),
+        "groups": st.sampled_from([2, 2, 3, 101]),
+        "weights": st.sampled_from([None, "census"]),
+        "seed": st.integers(0, 10**6),
+        "engine": st.sampled_from(["fused", "plain"]),
+        "local": st.builds(
+            ClientTraining,
+            optimizer=st.just("sgd"),
+            lr=st.sampled_from([0.001, 0.01]),
+            weight_decay=st.sampled_from([0.0, 1e-2]),
+            epochs=st.integers(0, 3),
+            batch_size=st.sampled_from([0, 1, 10, 17, 32]),
+            momentum=st.sampled_from([0.0, 0.5, 0.9]),
+            prox=st.sampled_from([0.0, 0.3]),
+            schedule=st.sampled_from(["constant", "cosine"]),
+            lr_decay=st.sampled_from([1.0, 0.9]),
+        )
+        | st.builds(
+            ClientTraining,
+            optimizer=st.just("adam"),
+            lr=st.sampled_from([0.001, 0.01]),
+            weight_decay=st.sampled_from([0.0, 1e-2]),
+            epochs=st.integers(0, 3),
+            batch_size=st.sampled_from([0, 1, 10, 17, 32]),
+            prox=st.sampled_from([0.0, 0.3]),
+        ),
+    }
+)
 
 
 def splitmix(order, key):
@@ -88,10 +107,14 @@ def by_torch(fed, start, t):
         y, n = torch.tensor(shards.y[rows]).long(), len(rows)
         weight = torch.tensor(shards.weight[shards.start[r, k] : shards.start[r, k + 1]] if shards.weight.size else np.ones(n))
         first = torch.nn.utils.parameters_to_vector(made.parameters()).detach()
-        rate = float(np.float32(how.lr)) * how.fade ** (t - 1)
+        rate = float(np.float32(how.lr)) * how.lr_decay ** (t - 1)
         kind = {"adam": torch.optim.Adam, "sgd": lambda p, **o: torch.optim.SGD(p, momentum=how.momentum, **o)}[how.optimizer]
-        optimizer = kind(made.parameters(), lr=rate, weight_decay=how.decay)
-        order, key, size = list(range(n)), int(fed._keys("train", t)[r, k]), how.batch or max(n, 1)
+        optimizer = kind(made.parameters(), lr=rate, weight_decay=how.weight_decay)
+        order, key, size = (
+            list(range(n)),
+            int(streams.keys(fed.seeds[r], "train", t, fed.clients)[k]),
+            how.batch_size or max(n, 1),
+        )
         steps, step = how.epochs * math.ceil(n / size), 0
         for _ in range(how.epochs if n else 0):
             key = splitmix(order, key) if size < n else key
@@ -119,13 +142,13 @@ def by_torch(fed, start, t):
 @given(problems)
 def test_every_engine_agrees_with_torch_optim(problem):
     fed = federation(**problem)
-    start = fed.start()
-    np.testing.assert_allclose(fed.train(start, 3), by_torch(fed, start, 3), atol=2e-5, rtol=1e-5)
+    start = first_models(fed)
+    np.testing.assert_allclose(train(fed, start, 3), by_torch(fed, start, 3), atol=2e-5, rtol=1e-5)
     other = replace(fed, engine="plain" if problem["engine"] == "fused" else "fused")
-    np.testing.assert_allclose(fed.losses(start), other.losses(start), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(fed.gradient(start)[1], other.gradient(start)[1], rtol=1e-4, atol=1e-5)
-    assert fed.report(start).sum() == problem["runs"] * sum(problem["sizes"])
-    assert fed.report(start).shape[2:] == (problem["groups"], problem["classes"], problem["classes"])
+    np.testing.assert_allclose(losses(fed, start), losses(other, start), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gradient(fed, start)[1], gradient(other, start)[1], rtol=1e-4, atol=1e-5)
+    assert confusion(fed, start).sum() == problem["runs"] * sum(problem["sizes"])
+    assert confusion(fed, start).shape[2:] == (problem["groups"], problem["classes"], problem["classes"])
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 60), st.integers(1, 3))
@@ -141,24 +164,24 @@ def test_counts_by_hand_for_three_groups_and_three_classes():
     X = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]], np.float32)
     y, a = np.array([0, 1, 1, 2]), np.array([0, 1, 2, 2])
     shards = Shards.of(X, y, a, [[np.arange(4)]])
-    fed = Federation({"train": shards}, Dense(3, classes=3), Local(), (0,), Standard.plain(1, 3))
+    fed = Federation({"train": shards}, Dense(3, classes=3), ClientTraining(), (0,), Standard.plain(1, 3))
     theta = np.concatenate([np.eye(3).ravel(), np.zeros(3)])[None].astype(np.float32)  # says the place of the 1
     expected = np.zeros((3, 3, 3), int)
     for group, label, found in ((0, 0, 0), (1, 1, 1), (2, 1, 2), (2, 2, 0)):
         expected[group, label, found] += 1
-    np.testing.assert_array_equal(fed.report(theta)[0, 0], expected)
+    np.testing.assert_array_equal(confusion(fed, theta)[0, 0], expected)
 
 
 @pytest.mark.parametrize("hidden", [0, 10])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_an_empty_and_a_one_row_client(hidden, optimizer):
-    fed = federation([0, 1, 40], hidden=hidden, local=Local(optimizer, 0.05, 1e-4, 2, 8))
-    start = fed.start()
-    trained, oracle = fed.train(start, 1), replace(fed, engine="plain").train(start, 1)
+    fed = federation([0, 1, 40], hidden=hidden, local=ClientTraining(optimizer, 0.05, 1e-4, 2, 8))
+    start = first_models(fed)
+    trained, oracle = train(fed, start, 1), train(replace(fed, engine="plain"), start, 1)
     np.testing.assert_array_equal(trained[:, 0], start)
     np.testing.assert_allclose(trained, oracle, atol=1e-5)
     assert np.abs(trained[:, 1] - start).max() > 1e-4
-    assert np.isnan(fed.losses(start)[0, 0])
+    assert np.isnan(losses(fed, start)[0, 0])
 
 
 def test_one_sgd_step_worked_by_hand():
@@ -167,19 +190,19 @@ def test_one_sgd_step_worked_by_hand():
     fed = Federation(
         {"train": shards},
         Dense(1),
-        Local("sgd", 0.5, 0.1, 1, 0),
+        ClientTraining("sgd", 0.5, 0.1, 1, 0),
         (0,),
         Standard.plain(1, 1),
     )
     start = np.array([[0.2, 0.0]], np.float32)
     p = 1 / (1 + np.exp(-0.2))  # both rows err by 1 - p, so dL/dw = -(1 - p) and dL/db = 0
-    np.testing.assert_allclose(fed.train(start, 1)[0, 0], [0.2 - 0.5 * (-(1 - p) + 0.1 * 0.2), 0.0], atol=1e-7)
+    np.testing.assert_allclose(train(fed, start, 1)[0, 0], [0.2 - 0.5 * (-(1 - p) + 0.1 * 0.2), 0.0], atol=1e-7)
 
 
 def test_kernel_agrees_at_the_size_of_adult():
-    fed = federation([884, 29967, 492, 435, 4399], features=12, weights="census", local=Local("adam", 0.01, 1e-4, 1, 32))
-    start = fed.start()
-    np.testing.assert_allclose(fed.train(start, 1), replace(fed, engine="plain").train(start, 1), atol=1e-5)
+    fed = federation([884, 29967, 492, 435, 4399], features=12, weights="census", local=ClientTraining("adam", 0.01, 1e-4, 1, 32))
+    start = first_models(fed)
+    np.testing.assert_allclose(train(fed, start, 1), train(replace(fed, engine="plain"), start, 1), atol=1e-5)
 
 
 def test_standardisation_uses_the_runs_own_training_rows():
@@ -189,7 +212,7 @@ def test_standardisation_uses_the_runs_own_training_rows():
 
 
 def test_bits_do_not_depend_on_threads_order_or_company():
-    fed = federation([50, 7, 90, 33], runs=3, features=8, local=Local("adam", 0.01, 0, 2, 16))
+    fed = federation([50, 7, 90, 33], runs=3, features=8, local=ClientTraining("adam", 0.01, 0, 2, 16))
     expected = fed.run(FedAvg(), 3).state.params
     fed.run(FedAvg(), 2)
     threads = numba.get_num_threads()
@@ -206,77 +229,85 @@ def test_bits_do_not_depend_on_threads_order_or_company():
 
 def test_models_side_by_side_do_not_meet():
     """Networks are trained sixteen abreast: other rows, other lengths, the same rows, and equal models among them."""
-    fed = federation([50, 7, 0, 90, 1], runs=2, features=8, hidden=6, local=Local("sgd", 0.1, 1e-3, 2, 10))
-    many = fed.repeat(9)
-    start = many.start() + np.repeat(np.random.default_rng(0).normal(0, 0.1, (9, 1)), 2, axis=0).astype(np.float32)
-    start[4:6] = start[0:2]  # the third setting starts as the first one does
-    out, who = many.train(start, 3), np.argsort(np.random.default_rng(1).random((18, 5)), axis=1)[:, :3]
-    np.testing.assert_array_equal(many.train(start, 3, who=who), np.take_along_axis(out, who[..., None], 1))
-    for setting in range(9):
-        mine = slice(2 * setting, 2 * setting + 2)
-        np.testing.assert_array_equal(fed.train(start[mine], 3), out[mine])
-        np.testing.assert_array_equal(fed.report(out[mine], "test"), many.report(out, "test")[mine])
-        np.testing.assert_array_equal(fed.losses(out[mine], "test"), many.losses(out, "test")[mine])
-    np.testing.assert_allclose(out[:2], by_torch(fed, start[:2], 3), atol=2e-6)
+    fed = federation([50, 7, 0, 90, 1], runs=2, features=8, hidden=6, local=ClientTraining("sgd", 0.1, 1e-3, 2, 10))
+    start = first_models(fed)[None] + np.random.default_rng(0).normal(0, 0.1, (9, 1, 1)).astype(np.float32)
+    start[2] = start[0]  # the third setting starts as the first one does
+
+    def together(question):
+        """question(one, setting, run) of nine settings on two seeds at once."""
+        pairs = [(s, r) for s in range(9) for r in range(2)]
+        found = advance([question(OneFederation(fed, r, together=True), s, r) for s, r in pairs])
+        return np.stack(found).reshape(9, 2, *np.shape(found[0]))
+
+    everyone = np.arange(5)
+    out = together(lambda one, s, r: one.train(start[s, r], everyone, 3))
+    some = np.argsort(np.random.default_rng(1).random((9, 2, 5)), axis=2)[..., :3]
+    found = together(lambda one, s, r: one.train(start[s, r], some[s, r], 3))
+    np.testing.assert_array_equal(found, np.take_along_axis(out, some[..., None], 2))
+    counts = together(lambda one, s, r: one.confusion(out[s, r], on="test"))
+    lost = together(lambda one, s, r: one.losses(out[s, r], on="test"))
+    for s in range(9):
+        np.testing.assert_array_equal(train(fed, start[s], 3), out[s])
+        np.testing.assert_array_equal(confusion(fed, out[s], "test"), counts[s])
+        np.testing.assert_array_equal(losses(fed, out[s], "test"), lost[s])
+    np.testing.assert_allclose(out[0], by_torch(fed, start[0], 3), atol=2e-6)
     threads = numba.get_num_threads()
     try:
         numba.set_num_threads(1)
-        np.testing.assert_array_equal(many.train(start, 3), out)
+        np.testing.assert_array_equal(together(lambda one, s, r: one.train(start[s, r], everyone, 3)), out)
     finally:
         numba.set_num_threads(threads)
 
 
 def test_who_takes_part_is_drawn_by_seed_and_round():
     fed = replace(federation([20] * 6, runs=40), participants=2)
-    drawn = np.stack([fed.who(t) for t in range(1, 51)])
+    drawn = np.stack([[fed.one(seed).sample_clients(t) for seed in fed.seeds] for t in range(1, 51)])
     assert drawn.shape == (50, 40, 2) and (drawn[..., 0] < drawn[..., 1]).all() and (drawn >= 0).all()
     assert (drawn[0] != drawn[1]).any() and (drawn[:, 0] != drawn[:, 1]).any()
     np.testing.assert_allclose(np.bincount(drawn.ravel()) / 2000, 1 / 3, atol=0.04)  # 2,000 draws: sd 0.0105
-    np.testing.assert_array_equal(fed.repeat(2).who(3), np.tile(fed.who(3), (2, 1)))
-    np.testing.assert_array_equal(replace(fed, participants=0).who(1), np.tile(np.arange(6), (40, 1)))
+    np.testing.assert_array_equal(fed.one(7).sample_clients(3), drawn[2, 7])
+    np.testing.assert_array_equal(replace(fed, participants=0).one(9).sample_clients(1), np.arange(6))
     with pytest.raises(FairFLError, match="7 cannot take part"):
         replace(fed, participants=7)
 
 
 def test_only_clients_with_rows_are_drawn():
     fed = replace(federation([20, 0, 20, 0, 20]), participants=2)
-    drawn = np.concatenate([fed.who(t).ravel() for t in range(1, 60)])
+    drawn = np.concatenate([fed.one().sample_clients(t) for t in range(1, 60)])
     assert set(drawn) == {0, 2, 4}
-    np.testing.assert_array_equal(replace(fed, participants=4).who(1), [[0, 2, 4]])
-    np.testing.assert_array_equal(fed.everybody(), [[0, 2, 4]])
+    np.testing.assert_array_equal(replace(fed, participants=4).one().sample_clients(1), [0, 2, 4])
+    np.testing.assert_array_equal(fed.one().all_clients, [0, 2, 4])
 
 
-def test_settings_are_runs_like_any_other():
-    fed = federation([40, 20], runs=2, local=Local("sgd", 0.1, 0, 1, 8))
-    both = fed.across([0.1, 0.01])
-    out = both.run(FedAvg(), 2).state.params
-    np.testing.assert_array_equal(out[:2], fed.run(FedAvg(), 2).state.params)
-    np.testing.assert_array_equal(out[2:], replace(fed, local=replace(fed.local, lr=0.01)).run(FedAvg(), 2).state.params)
+def test_settings_of_training_are_runs_like_any_other():
+    fed = federation([40, 20], runs=2, local=ClientTraining("sgd", 0.1, 0, 1, 8))
+    slower = replace(fed, local=replace(fed.local, lr=0.01))
+    assert fed.together == slower.together  # answered in one call
+    found = run_together([(fed, FedAvg()), (slower, FedAvg())], 2)
+    for history, one in zip(found, (fed, slower), strict=True):
+        np.testing.assert_array_equal(history.state.params, one.run(FedAvg(), 2).state.params)
 
 
 def test_only_those_who_are_asked_answer():
-    fed = federation([20, 20, 20], local=Local("sgd", 0.1, 0, 1, 5))
-    start, who = fed.start(), np.array([[0, 2]])
-    local = fed.train(start, 1, who=who)
-    np.testing.assert_array_equal(local, fed.train(start, 1)[:, [0, 2]])
-    np.testing.assert_array_equal(fed.report(local, who=who), fed.report(fed.train(start, 1))[:, [0, 2]])
-    np.testing.assert_array_equal(fed.losses(local, who=who), fed.losses(fed.train(start, 1))[:, [0, 2]])
-    np.testing.assert_array_equal(fed.gradient(start, who=who)[1], fed.gradient(start)[1][:, [0, 2]])
-    np.testing.assert_array_equal(fed.logits(start, who=who)[0][1], fed.logits(start)[0][2])
-    nobody = np.array([[0, -1]])
-    np.testing.assert_array_equal(fed.train(start, 1, who=nobody)[:, 1], start)
-    assert fed.report(start, who=nobody)[0, 1].sum() == 0 and np.isnan(fed.losses(start, who=nobody)[0, 1])
+    fed = federation([20, 20, 20], local=ClientTraining("sgd", 0.1, 0, 1, 5))
+    start, some = first_models(fed), np.array([0, 2])
+    local = train(fed, start, 1, some)
+    np.testing.assert_array_equal(local, train(fed, start, 1)[:, [0, 2]])
+    np.testing.assert_array_equal(confusion(fed, local, clients=some), confusion(fed, train(fed, start, 1))[:, [0, 2]])
+    np.testing.assert_array_equal(losses(fed, local, clients=some), losses(fed, train(fed, start, 1))[:, [0, 2]])
+    np.testing.assert_array_equal(gradient(fed, start, clients=some)[1], gradient(fed, start)[1][:, [0, 2]])
+    np.testing.assert_array_equal(logits(fed, start, clients=some)[0][1], logits(fed, start)[0][2])
 
 
 def test_cross_reports_every_model_on_every_client():
-    fed = federation([20, 30], hidden=3, local=Local("sgd", 0.5, 0, 3, 5))
-    local = fed.train(fed.start(), 1)
-    cross = fed.report(local, cross=True)
+    fed = federation([20, 30], hidden=3, local=ClientTraining("sgd", 0.5, 0, 3, 5))
+    local = train(fed, first_models(fed), 1)
+    cross = confusion(fed, local, each_model=True)
     assert cross.shape == (1, 2, 2, 2, 2, 2)
-    own = fed.report(local)
+    own = confusion(fed, local)
     for k in range(2):
         np.testing.assert_array_equal(cross[:, k, k], own[:, k])
-        np.testing.assert_array_equal(cross[:, k], fed.report(local[:, k]))
+        np.testing.assert_array_equal(cross[:, k], confusion(fed, local[:, k]))
     assert (cross[:, 0, 1] != cross[:, 1, 1]).any()
 
 
@@ -290,51 +321,58 @@ def test_the_gradient_of_any_function_of_the_logits(hidden):
         gap = score[a == 0].mean() - score[a == 1].mean()
         return torch.stack([gap, score[a == 2].square().sum(), torch.nn.functional.softplus(logits).mean()])
 
-    start, step = fed.start(), 1e-2
-    values, slopes = fed.gradient(start, of)
+    start, step = first_models(fed), 1e-2
+    values, slopes = gradient(fed, start, of)
     assert values.shape == (1, 2, 3) and slopes.shape == (1, 2, 3, fed.model.size)
     for p in range(fed.model.size):
         move = step * np.eye(fed.model.size, dtype=np.float32)[p]
-        numeric = (fed.gradient(start + move, of)[0] - fed.gradient(start - move, of)[0]) / (2 * step)
+        numeric = (gradient(fed, start + move, of)[0] - gradient(fed, start - move, of)[0]) / (2 * step)
         np.testing.assert_allclose(slopes[..., p], numeric, atol=3e-3)
     for engine in ("fused", "plain"):
-        again = replace(fed, engine=engine).gradient(start, of)
+        again = gradient(replace(fed, engine=engine), start, of)
         np.testing.assert_allclose(again[0], values, atol=1e-5)
         np.testing.assert_allclose(again[1], slopes, atol=1e-5)
 
 
 def test_a_batch_of_rows_is_drawn_by_round_and_client():
     fed = federation([60, 45, 3], features=3)
-    start = fed.start()
-    some = fed.gradient(start, t=2, batch=10)
-    np.testing.assert_array_equal(some[1], fed.gradient(start, t=2, batch=10)[1])
-    assert (some[0] != fed.gradient(start, t=3, batch=10)[0]).any() and some[0][0, 2] == pytest.approx(
-        fed.gradient(start)[0][0, 2]
+    start = first_models(fed)
+    some = gradient(fed, start, t=2, batch=10)
+    np.testing.assert_array_equal(some[1], gradient(fed, start, t=2, batch=10)[1])
+    assert (some[0] != gradient(fed, start, t=3, batch=10)[0]).any() and some[0][0, 2] == pytest.approx(
+        gradient(fed, start)[0][0, 2]
     )
-    sizes = fed.gradient(start, lambda z, y, a: z.new_tensor(float(len(z))) + 0 * z.sum(), t=2, batch=10)[0]
+    sizes = gradient(fed, start, lambda z, y, a: z.new_tensor(float(len(z))) + 0 * z.sum(), t=2, batch=10)[0]
     np.testing.assert_array_equal(sizes, [[10, 10, 3]])
 
 
 def test_average_is_linear_and_exact_for_equal_models():
     fed = federation([20, 30, 50])
-    stacked = np.repeat(fed.start()[:, None], 3, axis=1)
-    np.testing.assert_allclose(fed.average(stacked, [[0.7, -0.4, 0.5]]), fed.start(), rtol=1e-6)
+    stacked = np.repeat(first_models(fed)[:, None], 3, axis=1)
+    np.testing.assert_allclose(fed.one().average(stacked[0], [0.7, -0.4, 0.5]), first_models(fed)[0], rtol=1e-6)
 
 
 def test_impossible_settings_are_refused():
-    with pytest.raises(FairFLError, match="one per run"):
-        federation([10, 10], local=Local(lr=(0.1, 0.2, 0.3)))
-    for wrong in ({"batch": -1}, {"lr": float("nan")}, {"lr": "fast"}, {"decay": -1}, {"epochs": 1.5}, {"batch": 0.5}):
+    with pytest.raises(FairFLError, match="must be a number"):
+        ClientTraining(lr=(0.1, 0.2, 0.3))
+    for wrong in (
+        {"batch_size": -1},
+        {"lr": float("nan")},
+        {"lr": "fast"},
+        {"weight_decay": -1},
+        {"epochs": 1.5},
+        {"batch_size": 0.5},
+    ):
         with pytest.raises(FairFLError, match="needs"):
-            Local(**wrong)
+            ClientTraining(**wrong)
     with pytest.raises(FairFLError, match="did you mean 'adam'"):
-        Local("adma")
+        ClientTraining("adma")
     with pytest.raises(FairFLError, match="did you mean 'fused'"):
         federation([10, 10], engine="fusde")
     with pytest.raises(FairFLError, match="momentum of its own"):
-        Local("adam", momentum=0.9)
+        ClientTraining("adam", momentum=0.9)
     with pytest.raises(FairFLError, match="did you mean 'cosine'"):
-        Local(schedule="cosin")
+        ClientTraining(schedule="cosin")
     fed = federation([10, 10])
     with pytest.raises(FairFLError, match="at least one round"):
         fed.run(FedAvg(), 0)

@@ -13,12 +13,13 @@ import psutil
 import pytest
 from waiting import FOR_EVER, LONG, left, until
 
-from fairfl_lite import data, experiments, results
+from fairfl_book import results
+from fairfl_book.experiments import base, catalogue
+from fairfl_book.experiments.base import Experiment, Task, grid
+from fairfl_lite import data
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments import base
-from fairfl_lite.experiments.base import Experiment, Task, grid
-from fairfl_lite.experiments.fairfed import facts as fairfed_facts
-from fairfl_lite.experiments.fairfed import tables as fairfed
+from papers.fairfed import facts as fairfed_facts
+from papers.fairfed import tables as fairfed
 
 
 def test_selection_by_test_and_by_validation_accuracy():
@@ -55,7 +56,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_bytes(tmp_path):
 
 
 def test_a_cell_without_checkpoints_is_the_same_cell(tmp_path):
-    experiment = experiments.get("fairfed/figure4")
+    experiment = catalogue.get("fairfed/figure4")
     kept, plain = experiment.frame(seeds=1, keep=tmp_path), experiment.frame(seeds=1)
     pd.testing.assert_frame_equal(kept, plain, check_exact=True, check_dtype=False)
 
@@ -63,7 +64,7 @@ def test_a_cell_without_checkpoints_is_the_same_cell(tmp_path):
 SHARED = f"""
 import signal, sys
 from pathlib import Path
-from fairfl_lite.experiments.base import each
+from fairfl_book.experiments.base import each
 
 def work(k):
     (Path(sys.argv[1]) / str(k)).touch()
@@ -152,17 +153,17 @@ def test_a_stored_result_says_what_its_cells_cost(clock, tmp_path):
 
 def test_misspelt_names_and_settings_are_refused():
     with pytest.raises(FairFLError, match="fairfed/table1"):
-        experiments.get("fairfed/tabel1")
+        catalogue.get("fairfed/tabel1")
     with pytest.raises(FairFLError, match="no setting 'alhpa'"):
-        experiments.get("fairfed/table1").frame(seeds=1, alhpa=[0.1])
+        catalogue.get("fairfed/table1").frame(seeds=1, alhpa=[0.1])
     with pytest.raises(FairFLError, match="at least one seed"):
-        experiments.get("fairfed/table1").frame(seeds=0)
+        catalogue.get("fairfed/table1").frame(seeds=0)
     with pytest.raises(FairFLError, match="no cell"):
-        experiments.get("fairfed/table1").frame(seeds=1, alpha=[0.3])
+        catalogue.get("fairfed/table1").frame(seeds=1, alpha=[0.3])
 
 
 def test_every_experiment_has_a_stored_result_with_provenance():
-    for name in experiments.names():
+    for name in catalogue.names():
         made = results.provenance(name)
         assert made["git"]["commit"] and not made["git"]["dirty"], f"{name} was measured on uncommitted code"
         assert made["command"] == f"fairfl paper {name}" and made["versions"]["numba"]
@@ -237,6 +238,6 @@ def test_parts_of_what_is_made_from_all_cells_are_refused() -> None:
     with pytest.raises(FairFLError, match="leave --only out"):
         Experiment("toy/levels", counted([]), [{"level": 0}], finish=lambda frame: frame.head(1)).store(level=[0])
     with pytest.raises(FairFLError, match="There is no setting of e2fl/table1 'sed': did you mean 'seed'"):
-        experiments.run("e2fl/table1", {"sed": ["0"]})
+        catalogue.run("e2fl/table1", {"sed": ["0"]})
     with pytest.raises(FairFLError, match="There is no approach of e2fl/table1 'e2lf': did you mean 'e2fl'"):
-        experiments.run("e2fl/table1", {"approach": ["e2lf"]})
+        catalogue.run("e2fl/table1", {"approach": ["e2lf"]})

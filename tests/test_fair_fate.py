@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 from test_engine import federation
 from toy import one_run, rows, uneven
 
-from fairfl_lite.clients import Debias, Local
+from fairfl_lite.clients import ClientTraining, Debias
+from fairfl_lite.clients.debias import TrainingRows
 from fairfl_lite.data import Partition
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Shards, Standard, plain_sum
+from fairfl_lite.federation import Federation, OneFederation, Shards, Standard, alone
 from fairfl_lite.federation.secagg import SecAgg
 from fairfl_lite.methods import FairFate, FairFed, FedAvg, FedDemon, FedMom, FedVal
 from fairfl_lite.methods.fair_fate import AS_PUBLISHED
+from fairfl_lite.methods.fedval import _fairness
 from fairfl_lite.methods.momentum import decayed
-from fairfl_lite.metrics import FAIRNESS
+from fairfl_lite.metrics import FAIRNESS, fairness
 from fairfl_lite.models import Dense
 
 close = np.testing.assert_allclose
@@ -29,44 +31,43 @@ METHODS = [FedAvg(), FedMom(), FedDemon(), FedVal("eo"), FairFate("eo"), FairFat
 def toy(seeds=(0, 1), sigma=0.5, participants=3, data=0, **options):
     how = {"validation": 0.25, "minimum": 0, "central": True, **options}
     partition = Partition.dirichlet(sigma, 6, over="sensitive+label")
-    local = Local("sgd", 0.1, 0, 2, 10)
+    local = ClientTraining("sgd", 0.1, 0, 2, 10)
     return Federation.of(rows(seed=data), partition, seeds, local, participants=participants, **how)
 
 
 def scripted(local, scores, sizes=(10, 30, 60), who=(0, 1)):
-    """A federation of one run and one parameter, 0 at first, whose answers are given: the clients' models, and the SP
-    of the models that the server scores (100 rows in either group, of a = 1 all chosen)."""
-    counts = np.zeros((1, len(scores), 1, 2, 2, 2), np.int64)
-    counts[0, :, 0, 0, 1, 1] = np.round(100 * np.array(scores))
-    counts[0, :, 0, 0, 1, 0] = 100 - counts[0, :, 0, 0, 1, 1]
-    counts[0, :, 0, 1, 1, 1] = 100
+    """A federation of one parameter, 0 at first, whose answers are given: the clients' models, and the SP of the models that
+    the server scores (100 rows in either group, of a = 1 all chosen)."""
+    counts = np.zeros((len(scores), 1, 2, 2, 2), np.int64)
+    counts[:, 0, 0, 1, 1] = np.round(100 * np.array(scores))
+    counts[:, 0, 0, 1, 0] = 100 - counts[:, 0, 0, 1, 1]
+    counts[:, 0, 1, 1, 1] = 100
 
-    def report(models, on, *, cross):
-        assert models.shape == (1, len(scores), 1) and on == "validation" and cross
+    async def confusion(models, *, on, each_model):
+        assert models.shape == (len(scores), 1) and on == "validation" and each_model
         return counts
 
-    def shares(who):
-        return np.array(sizes)[who] / np.array(sizes)[who].sum()
+    async def train(params, clients, t):
+        return np.float32(local)[clients][:, None]
 
     fed = SimpleNamespace(
-        seeds=(0,), clients=len(sizes), who=lambda t: np.array([who]), participants=len(who), shares=shares, report=report,
-        train=lambda params, t, who: np.float32(local)[who][..., None], model=SimpleNamespace(size=1), aggregate=plain_sum,
-        start=lambda: np.zeros((1, 1), np.float32), shards={"validation": SimpleNamespace(sizes=np.array([[200]]))},
+        n=len(sizes), sample_clients=lambda t: np.array(who), confusion=confusion, train=train, model=SimpleNamespace(size=1),
+        init_params=lambda: np.zeros(1, np.float32), holders=lambda on: 1, rows_of=lambda on: np.array([200]), counts=counts,
+        _sizes=np.array(sizes), _fed=SimpleNamespace(sums_are_plain=True),
     )  # fmt: skip
-    fed.sum, fed.average = partial(Federation.sum, fed), partial(Federation.average, fed)
+    for name in ("sum", "average", "shares", "by_client"):
+        setattr(fed, name, partial(getattr(OneFederation, name), fed))
     return fed
 
 
 def one_round(method, fed, t=1, **memory):
-    state = method.start(fed)
-    return method.round(fed, replace(state, memory={**state.memory, **memory}), t)
+    state = alone(method.start(fed))
+    return alone(method.round(fed, replace(state, memory={**state.memory, **memory}), t))
 
 
-def slow_round(method, fed, theta, v, t, r):
-    """Algorithm 1 for run r in scalars, from the server's model and momentum; shares training and draws with ours."""
-    lambda0, rho, cap, beta0 = (
-        float(np.broadcast_to(s, len(fed.seeds))[r]) for s in (method.lambda0, method.rho, method.cap, method.beta0)
-    )
+def slow_round(method, fed, one, theta, v, t):
+    """Algorithm 1 for one seed in scalars, from the server's model and momentum; shares training and draws with ours."""
+    lambda0, rho, cap, beta0, r = method.lambda0, method.rho, method.cap, method.beta0, fed.seeds.index(one.seed)
     shards, held = fed.shards["validation"], fed.shards["validation"].rows(r, 0)
 
     def ratio(model, kept):
@@ -91,10 +92,8 @@ def slow_round(method, fed, theta, v, t, r):
         value = sum(ratio(model, k) for k in kept) / len(kept)
         return round(value, 2) if method.rounded else value
 
-    K_t = [k for k in fed.who(t)[r] if k >= 0]
-    start = np.zeros((len(fed.seeds), len(theta)), np.float32)
-    start[r] = theta
-    trained = fed.train(start, t)[r]
+    K_t = one.sample_clients(t).tolist()
+    trained = dict(zip(one.all_clients, alone(one.train(theta, one.all_clients, t)), strict=True))
     server, scores = F(theta), {k: F(trained[k]) for k in K_t}
     measured = server, dict(scores)
     if method.normalise:
@@ -124,21 +123,30 @@ flags = st.one_of(st.just({}), st.just(dict.fromkeys(AS_PUBLISHED, True)),
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.1, 0.5, 50.0]), st.integers(0, 5), st.sampled_from(FAIRNESS), flags)
 def test_a_second_implementation_of_algorithm_1_in_scalars(seed, sigma, participants, metric, flags):
-    fed = toy((seed, seed + 1), sigma, participants, data=seed)
-    rng = np.random.default_rng(seed)
-    hyper = {name: rng.uniform(0, 0.99, 2) for name in ("lambda0", "rho", "cap", "beta0")}
-    method = FairFate(metric, **hyper, rounds=4, **flags)
-    state = method.start(fed)
-    for t in (1, 2, 3, 4):
-        before, state = state, method.round(fed, state, t)
-        for r in (0, 1):
-            theta, v, fair, (server, clients) = slow_round(method, fed, before.params[r], before["v"][r], t, r)
-            assert np.flatnonzero(state["fair"][r]).tolist() == fair
-            close(state["F"][r], server, atol=1e-12)
-            expected = [clients.get(k, np.nan) for k in range(fed.clients)]
-            close(state["F_clients"][r], expected, atol=1e-12)
-            close(state["v"][r], v, atol=1e-12)
-            close(state.params[r], theta, atol=1e-7, rtol=1e-7)
+    fed, rng = toy((seed, seed + 1), sigma, participants, data=seed), np.random.default_rng(seed)
+    for one in map(fed.one, fed.seeds):
+        hyper = {name: rng.uniform(0, 0.99) for name in ("lambda0", "rho", "cap", "beta0")}
+        method = FairFate(metric, **hyper, rounds=4, **flags)
+        state = alone(method.start(one))
+        for t in (1, 2, 3, 4):
+            before, state = state, alone(method.round(one, state, t))
+            theta, v, fair, (server, clients) = slow_round(method, fed, one, before.params, before["v"], t)
+            assert np.flatnonzero(state["fair"]).tolist() == fair
+            close(state["F"], server, atol=1e-12)
+            close(state["F_clients"], [clients.get(k, np.nan) for k in range(one.n)], atol=1e-12)
+            close(state["v"], v, atol=1e-12)
+            close(state.params, theta, atol=1e-7, rtol=1e-7)
+
+
+counts = st.lists(st.sampled_from([0, 0, 1, 2, 3, 7, 50, 101]), min_size=8, max_size=8)
+
+
+@settings(max_examples=200, deadline=None)
+@given(counts, st.sampled_from(FAIRNESS), st.tuples(st.booleans(), st.booleans(), st.booleans()))
+def test_the_server_scores_one_model_as_the_metric_scores_many(counts, metric, as_coded):
+    counts = np.array(counts).reshape(2, 2, 2)
+    expected = fairness(counts, metric, **dict(zip(("zero_rule", "sp_as_coded", "rounded"), as_coded, strict=True)))
+    assert _fairness(counts.tolist(), metric, *as_coded) == np.nan_to_num(expected)
 
 
 @pytest.mark.parametrize("participants", [0, 2])
@@ -162,9 +170,10 @@ def test_lambda_grows_to_its_cap_and_at_one_moves_by_v_alone():
     seen = fed.run(method, 5, remember=("lambda",)).memory["lambda"]
     close(seen[0], [0.75, 1, 1, 1, 1])
     close(fed.run(replace(method, cap=0.8), 3, remember=("lambda",)).memory["lambda"][0], [0.75, 0.8, 0.8])
-    state = method.start(fed)
+    one = fed.one()
+    state = alone(method.start(one))
     for t in (1, 2, 3):
-        before, state = state.params, method.round(fed, state, t)
+        before, state = state.params, alone(method.round(one, state, t))
     close(state.params, before + state["v"], atol=1e-7)
 
 
@@ -172,8 +181,8 @@ def test_beta_decays_to_zero_in_the_last_round():
     fed = toy()
     seen = fed.run(FairFate("eo", beta0=0.8, rounds=4), 4, remember=("beta",)).memory["beta"]
     close(seen[0], [0.75, 2 / 3, 0.5, 0.0])  # worked by hand from Eq. 8
-    close(decayed(np.array([0.9, 0.0]), 50, 100), [0.9 * 0.5 / (0.1 + 0.45), 0.0])
-    assert (np.diff([decayed(np.array(0.99), t, 100) for t in range(1, 101)]) < 0).all()
+    close([decayed(beta0, 50, 100) for beta0 in (0.9, 0.0)], [0.9 * 0.5 / (0.1 + 0.45), 0.0])
+    assert (np.diff([decayed(0.99, t, 100) for t in range(1, 101)]) < 0).all()
     with pytest.raises(FairFLError, match="no round 5"):
         fed.run(FairFate("eo", rounds=4), 5)
 
@@ -182,56 +191,57 @@ def test_a_round_by_hand():
     """n = 40 of the two who take part: alpha_N = (10 * 1 + 30 * 2) / 40 = 1.75; beta_1 = .8 * .5 / (.2 + .4) = 2/3."""
     method = FairFate("sp", lambda0=0.1, rho=0.04, beta0=0.8, rounds=2)
     one_fair = one_round(method, scripted([1, 2, 99], [0.5, 0.4, 0.8]))
-    close(one_fair["v"], [[2 / 3]])
-    close(one_fair.params, [[0.104 * 2 / 3 + 0.896 * 1.75]], rtol=1e-6)
-    assert one_fair["fair"].tolist() == [[False, True, False]] and one_fair["F"] == 0.5
-    np.testing.assert_array_equal(one_fair["F_clients"], [[0.4, 0.8, np.nan]])
+    close(one_fair["v"], [2 / 3])
+    close(one_fair.params, [0.104 * 2 / 3 + 0.896 * 1.75], rtol=1e-6)
+    assert one_fair["fair"].tolist() == [False, True, False] and one_fair["F"] == 0.5
+    np.testing.assert_array_equal(one_fair["F_clients"], [0.4, 0.8, np.nan])
     both_fair = one_round(method, scripted([1, 2, 99], [0.3, 0.4, 0.8]))  # alpha_F = (.4 * 1 + .8 * 2) / 1.2 = 5/3
-    close(both_fair["v"], [[5 / 9]])
+    close(both_fair["v"], [5 / 9])
     scaled = one_round(replace(method, normalise=True), scripted([1, 2, 99], [0.3, 0.4, 0.8]))  # weights .2 and 1
-    close(scaled["v"], [[(0.2 * 1 + 1 * 2) / 1.2 / 3]])
+    close(scaled["v"], [(0.2 * 1 + 1 * 2) / 1.2 / 3])
     corrected = one_round(replace(method, corrected=True), scripted([1, 2, 99], [0.5, 0.4, 0.8]))
-    close(corrected["v"], [[2 / 3]])  # v itself is kept as it is
-    close(corrected.params, [[0.104 * 2 + 0.896 * 1.75]], rtol=1e-6)
-    close(one_round(replace(method, beta0=0.0), scripted([1, 2, 99], [0.5, 0.4, 0.8]))["v"], [[2.0]])  # v = alpha_F
-    last = one_round(method, scripted([1, 2, 99], [0.5, 0.4, 0.8]), t=2, v=np.array([[7.0]]))
-    close(last["v"], [[2.0]])  # beta_T = 0 forgets
+    close(corrected["v"], [2 / 3])  # v itself is kept as it is
+    close(corrected.params, [0.104 * 2 + 0.896 * 1.75], rtol=1e-6)
+    close(one_round(replace(method, beta0=0.0), scripted([1, 2, 99], [0.5, 0.4, 0.8]))["v"], [2.0])  # v = alpha_F
+    last = one_round(method, scripted([1, 2, 99], [0.5, 0.4, 0.8]), t=2, v=np.array([7.0]))
+    close(last["v"], [2.0])  # beta_T = 0 forgets
 
 
 def test_without_a_fair_client_the_momentum_decays():
     method = FairFate("sp", lambda0=0.5, rho=0.0, beta0=0.8, rounds=2)
-    state = one_round(method, scripted([1, 2, 99], [0.5, 0.4, 0.3]), v=np.array([[6.0]]))
+    state = one_round(method, scripted([1, 2, 99], [0.5, 0.4, 0.3]), v=np.array([6.0]))
     assert not state["fair"].any()
-    close(state["v"], [[4.0]])
-    close(state.params, [[0.5 * 4 + 0.5 * 1.75]])
+    close(state["v"], [4.0])
+    close(state.params, [0.5 * 4 + 0.5 * 1.75])
 
 
 def test_clients_as_fair_as_the_server_count_unless_strict_and_zero_scores_weigh_nothing():
     method = FairFate("sp", beta0=0.0)
     equal = scripted([1, 2, 99], [0.5, 0.5, 0.5])
-    close(one_round(method, equal)["v"], [[1.5]])
-    assert one_round(method, equal)["fair"].tolist() == [[True, True, False]]
+    close(one_round(method, equal)["v"], [1.5])
+    assert one_round(method, equal)["fair"].tolist() == [True, True, False]
     for other in ({"strict": True}, {"normalise": True}):  # scaled, equal values are all 0
-        close(one_round(replace(method, **other), equal)["v"], [[0.0]])
-    zero = one_round(method, scripted([1, 2, 99], [0.0, 0.0, 0.0]), v=np.array([[6.0]]))
-    assert zero["fair"].tolist() == [[True, True, False]] and zero["v"] == 0 and np.isfinite(zero.params).all()
+        close(one_round(replace(method, **other), equal)["v"], [0.0])
+    zero = one_round(method, scripted([1, 2, 99], [0.0, 0.0, 0.0]), v=np.array([6.0]))
+    assert zero["fair"].tolist() == [True, True, False] and zero["v"] == 0 and np.isfinite(zero.params).all()
     near = FairFate("sp", beta0=0.0, strict=True)
     fine = scripted([1, 2, 99], [0.5, 0.5, 0.5])
-    counts = fine.report(np.zeros((1, 3, 1)), "validation", cross=True)
-    counts *= 10
-    counts[0, 2, 0, 0, 1] += [-1, 1]  # .501 against .5
-    close(one_round(near, fine)["v"], [[2.0]])
-    close(one_round(replace(near, rounded=True), fine)["v"], [[0.0]])
+    fine.counts[:] *= 10
+    fine.counts[2, 0, 0, 1] += [-1, 1]  # .501 against .5
+    close(one_round(near, fine)["v"], [2.0])
+    close(one_round(replace(near, rounded=True), fine)["v"], [0.0])
 
 
 def test_fedmom_and_feddemon_by_hand_for_two_rounds():
     fed, alpha = toy(seeds=(3,)), {}
+    one = fed.one()
 
     def update(theta, t):
-        who, local, n = fed.who(t)[0], fed.train(theta[None].astype(np.float32), t)[0].astype(float), fed.sizes()[0]
-        return sum(n[k] * (local[k] - theta) for k in who) / n[who].sum()
+        clients = one.sample_clients(t)
+        local, n = alone(one.train(theta.astype(np.float32), clients, t)).astype(float), one.sizes(clients)
+        return sum(size * (model - theta) for size, model in zip(n, local, strict=True)) / n.sum()
 
-    theta = fed.start()[0].astype(float)
+    theta = one.init_params().astype(float)
     alpha[1] = update(theta, 1)
     theta_1 = np.float32(theta + alpha[1])  # v_1 / (1 - beta_1) = alpha_1, whatever beta is
     alpha[2] = update(theta_1, 2)
@@ -247,12 +257,12 @@ def test_fedmom_and_feddemon_by_hand_for_two_rounds():
 
 def test_fedval_by_hand():
     state = one_round(FedVal("sp", sp_as_coded=False, zero_rule=False), scripted([1, 2, 99], [0.4, 0.8]))
-    close(state.params, [[(0.401 * 1 + 0.801 * 2) / 1.202]], rtol=1e-6)
-    close(state["weights"], [[0.401, 0.801, 0]])
+    close(state.params, [(0.401 * 1 + 0.801 * 2) / 1.202], rtol=1e-6)
+    close(state["weights"], [0.401, 0.801, 0])
     as_coded = one_round(FedVal("sp"), scripted([1, 2, 99], [0.4, 0.8]))  # .4/1.4 and .8/1.8 over 1/2, two decimals
-    close(as_coded["weights"], [[0.571, 0.891, 0]])
+    close(as_coded["weights"], [0.571, 0.891, 0])
     nobody = one_round(FedVal("eo"), scripted([1, 2, 99], [0.0, 0.0]))  # weights .001: the plain mean, not by data
-    close(nobody.params, [[1.5]], rtol=1e-6)
+    close(nobody.params, [1.5], rtol=1e-6)
 
 
 def test_global_reweighing_counts_those_who_take_part():
@@ -260,31 +270,33 @@ def test_global_reweighing_counts_those_who_take_part():
     a, y = np.array([cell for k in cells for cell in cells[k]], np.int8).T
     X = np.random.default_rng(0).normal(size=(15, 2)).astype(np.float32)
     shards = Shards.of(X, y, a, [[np.arange(4), np.arange(4, 10), np.arange(10, 15)]])
-    fed = Federation({"train": shards}, Dense(2, 0), Local(), (0,), Standard.of(shards), participants=2)
-    first = Debias("global").rows(fed, np.array([[0, 1]]))
-    close(first.weight[:10], [2 / 3] * 3 + [2] + [1.5] * 2 + [0.75] * 4, rtol=1e-6)  # 4 * 5 / (10 * 3), ...
-    others = Debias("global").rows(fed, np.array([[0, 2]]))
-    close(others.weight[[0, 3, 10]], [1, 1, 1])  # one group alone: nothing to weigh
-    close(Debias("global").rows(fed).weight[[0, 3, 4, 6]], [9 * 5 / 45, 9 * 10 / 90, 6 * 5 / 30, 6 * 10 / 60])
+    fed = Federation({"train": shards}, Dense(2, 0), ClientTraining(), (0,), Standard.of(shards), participants=2)
+    one = fed.one()
+
+    def weigh(*clients):
+        return alone(Debias("global").training_rows(one, np.array(clients))).weights
+
+    close(weigh(0, 1), [[[2 / 3, 2], [1.5, 0.75]]] * 2)  # 4 * 5 / (10 * 3), ...
+    close(weigh(0, 2)[:, 0], np.ones((2, 2)))  # one group alone: nothing to weigh
+    close(weigh(0, 1, 2), [[[9 * 5 / 45, 9 * 10 / 90], [6 * 5 / 30, 6 * 10 / 60]]] * 3)
     method = FedAvg(Debias("global"))
-    state, seen = method.start(fed), set()
+    state, seen = alone(method.start(one)), set()
     for t in range(1, 7):
-        before, state, who = state, method.round(fed, state, t), fed.who(t)
-        n = fed.sizes()[:, who[0]]
+        before, state, who = state, alone(method.round(one, state, t)), one.sample_clients(t)
         of_those, of_all = (
-            fed.average(fed.train(before.params, t, who=who, on=Debias("global").rows(fed, counted)), n / n.sum())
-            for counted in (who, None)
+            one.average(alone(one.train(before.params, who, t, rows=TrainingRows(weights))), one.shares(who))
+            for weights in (weigh(*who), weigh(0, 1, 2)[who])
         )
         np.testing.assert_array_equal(state.params, of_those)
         assert (of_those != of_all).any() == (1 in who)  # all together, or without client 1, every row weighs 1
-        seen.add(tuple(who[0]))
+        seen.add(tuple(who))
     assert len(seen) > 1
 
 
 @pytest.mark.parametrize("method", [*METHODS, FedAvg(Debias("local")), FedAvg(Debias("global"))], ids=lambda m: m.name)
 def test_who_does_not_take_part_does_not_count(method):
     fed = toy(seeds=(5,), sigma=5.0)
-    train, who = fed.shards["train"], fed.who(1)[0]
+    train, who = fed.shards["train"], fed.one().sample_clients(1)
     others = np.setdiff1d(np.arange(fed.clients), who)
     absent = np.concatenate([train.rows(0, k) for k in others])
     y, a = train.y.copy(), train.a.copy()
@@ -292,7 +304,7 @@ def test_who_does_not_take_part_does_not_count(method):
     other = replace(fed, shards={**fed.shards, "train": replace(train, examples=replace(train.examples, y=y, a=a))})
     ours, same = fed.run(method, 1).state, other.run(method, 1).state
     np.testing.assert_array_equal(ours.params, same.params)
-    assert np.abs(ours.params - fed.start()).max() > 1e-3
+    assert np.abs(ours.params - fed.one().init_params()).max() > 1e-3
     if "F_clients" in ours.memory:
         assert np.flatnonzero(np.isnan(ours["F_clients"][0])).tolist() == others.tolist() != []
 
@@ -303,7 +315,7 @@ EVERY = pytest.mark.parametrize("method", [*METHODS, FedAvg(Debias("global"))], 
 @EVERY
 @pytest.mark.parametrize("participants", [2, 3])
 def test_clients_without_rows_are_not_drawn_and_change_nothing(method, participants):
-    local = Local("sgd", 0.1, 0, 2, 0)  # full batches, since the order of rows is drawn by a client's number
+    local = ClientTraining("sgd", 0.1, 0, 2, 0)  # full batches, since the order of rows is drawn by a client's number
     fed, without = (
         replace(made, shards={**made.shards, "validation": made.shards["train"]})
         for made in (
@@ -311,10 +323,10 @@ def test_clients_without_rows_are_not_drawn_and_change_nothing(method, participa
             federation([30, 40], local=local),
         )
     )
-    assert all(fed.who(t).tolist() == [[1, 3]] for t in range(1, 50))
+    assert all(fed.one().sample_clients(t).tolist() == [1, 3] for t in range(1, 50))
     ours, expected = fed.run(method, 3).state, without.run(method, 3).state
     np.testing.assert_array_equal(ours.params, expected.params)
-    assert np.abs(ours.params - fed.start()).max() > 1e-3
+    assert np.abs(ours.params - fed.one().init_params()).max() > 1e-3
     for name, absent in (("weights", 0.0), ("fair", False), ("F_clients", np.nan)):
         if name in ours.memory:
             np.testing.assert_array_equal(ours[name][:, [0, 2]], [[absent, absent]])
@@ -324,31 +336,28 @@ def test_clients_without_rows_are_not_drawn_and_change_nothing(method, participa
 @EVERY
 @pytest.mark.parametrize("participants", [0, 2, 3])
 def test_a_run_with_fewer_clients_than_another_is_what_it_is_alone(method, participants):
-    fed = uneven(Local("sgd", 0.1, 0, 2, 10), participants=participants)
-    assert fed.who(1)[1].tolist() == ([0, 2] if participants == 2 else [0, 2, -1])
+    fed = uneven(ClientTraining("sgd", 0.1, 0, 2, 10), participants=participants)
+    assert [len(fed.one(seed).sample_clients(1)) for seed in fed.seeds] == [participants or 3, 2]
     together = fed.run(method, 3).state
     for r in range(2):
-        alone = one_run(fed, r).run(method, 3).state
-        np.testing.assert_array_equal(alone.params[0], together.params[r])
-        for name in alone.memory:
-            np.testing.assert_array_equal(alone[name][0], together[name][r])
+        by_itself = one_run(fed, r).run(method, 3).state
+        np.testing.assert_array_equal(by_itself.params[0], together.params[r])
+        for name in by_itself.memory:
+            np.testing.assert_array_equal(by_itself[name][0], together[name][r])
 
 
-def test_settings_as_runs_give_what_each_gives_alone():
+def test_settings_that_run_together_give_what_each_gives_alone():
     fed, lambda0, beta0 = toy(seeds=(0, 1)), [0.1, 0.5, 0.9], [0.99, 0.8, 0.0]
-    many = fed.repeat(3)
-    for make in (FairFate, FairFate.published):
-        method = make("eqo", lambda0=np.repeat(lambda0, 2), beta0=np.repeat(beta0, 2), rho=0.05, rounds=4)
-        together = many.run(method, 4, remember=("F",))
-        for i in range(3):
-            alone = fed.run(make("eqo", lambda0=lambda0[i], beta0=beta0[i], rho=0.05, rounds=4), 4, remember=("F",))
-            np.testing.assert_array_equal(together.state.params[2 * i : 2 * i + 2], alone.state.params)
-            np.testing.assert_array_equal(together.memory["F"][2 * i : 2 * i + 2], alone.memory["F"])
-    for method, setting in ((FedMom, "beta"), (FedDemon, "beta0")):
-        together = many.run(method(**{setting: np.repeat(beta0, 2)}), 3).state.params
-        for i in range(3):
-            alone = fed.run(method(**{setting: beta0[i]}), 3).state.params
-            np.testing.assert_array_equal(together[2 * i : 2 * i + 2], alone)
+    methods = [make("eqo", lambda0=weight, beta0=beta, rho=0.05, rounds=4, name=make.__name__)
+               for make in (FairFate, FairFate.published) for weight, beta in zip(lambda0, beta0, strict=True)]  # fmt: skip
+    methods += [*map(FedMom, beta0), *map(FedDemon, beta0)]
+    together = fed.run(methods, 4)
+    assert list(together)[0] == "FairFate lambda0=0.1 beta0=0.99" and list(together)[-1] == "feddemon beta0=0.0"
+    for method, found in zip(methods, together.values(), strict=True):
+        by_itself = fed.run(method, 4)
+        np.testing.assert_array_equal(found.state.params, by_itself.state.params)
+        for name in by_itself.state.memory:
+            np.testing.assert_array_equal(found.state[name], by_itself.state[name])
 
 
 def test_validation_rows_may_stay_with_the_clients():
@@ -376,7 +385,7 @@ def test_published_sets_the_six_flags_and_one_can_be_undone():
 
 
 @pytest.mark.parametrize(("wrong", "said"), [
-    ({"lambda0": -0.1}, "lambda0 must be at least 0 and at most 1, not -0.1"), ({"lambda0": [0.1, 1.5]}, "not 1.5"),
+    ({"lambda0": -0.1}, "lambda0 must be at least 0 and at most 1, not -0.1"), ({"lambda0": 1.5}, "not 1.5"),
     ({"lambda0": float("nan")}, "not nan"), ({"rho": -0.01}, "rho must be at least 0, not"), ({"rho": np.inf}, "inf"),
     ({"cap": 1.1}, "cap must be"), ({"cap": "0.9"}, "must be a number"), ({"beta0": 1.0}, "at least 0 and below 1"),
     ({"rounds": 0}, "rounds must be"), ({"rounds": 2.5}, "rounds must be"), ({"metric": "eq"}, "did you mean 'eqo'"),
@@ -391,9 +400,6 @@ def test_other_impossible_uses_are_refused():
         with pytest.raises(FairFLError):
             make()
     fed = toy()
-    for method in (FairFate(rho=[0.1, 0.2, 0.3]), FedMom([0.9] * 3), FedDemon([0.9] * 3)):
-        with pytest.raises(FairFLError, match="has 3 values for 2 runs"):
-            fed.run(method, 1)
     for method in (FairFate(), FedVal()):
         for without in (federation([30, 40]), toy(validation=0.0)):
             with pytest.raises(FairFLError, match="validation rows"):

@@ -8,9 +8,11 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, recall_score
 
-from fairfl_lite import experiments, metrics, papers, results
+from fairfl_book import cards, results
+from fairfl_book.experiments import catalogue
+from fairfl_lite import metrics
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.fair_fate import tables as fair_fate
+from papers.fair_fate import tables as fair_fate
 
 SETTING = dict.fromkeys(fair_fate.SETTING, np.nan)
 
@@ -53,7 +55,7 @@ def test_momentum_is_chosen_by_the_mean_of_the_three_ratios_whatever_its_accurac
 
 def test_fresh_runs_are_read_as_the_rounds_say():
     """The five readings of a fresh run, against the same run traced round by round."""
-    (task,) = experiments.get("fair-fate/fresh").tasks(seeds=2, dataset=["compas"], level=["rnd"], method=["fedavg"])
+    (task,) = catalogue.get("fair-fate/fresh").tasks(seeds=2, dataset=["compas"], level=["rnd"], method=["fedavg"])
     fresh = task._measured()
     assert set(fresh["seed"]) == {10, 11} and set(fresh["selection"]) == {"test", "validation"}
     rounds = fair_fate.trace("compas", "rnd", "fedavg", "published", [SETTING], [10, 11])
@@ -85,7 +87,7 @@ def test_counts_of_a_trace_are_what_they_are_called():
     """The counts of the last round against predictions made row by row, scored by scikit-learn."""
     tried = fair_fate.settings("fedavg")
     fed = fair_fate.federation("compas", "rnd", [2])
-    last = fed.run(fair_fate.method("fedavg", tried, 1), 20).state.params[0]
+    last = fed.run(fair_fate.method("fedavg", *tried), 20).state.params[0]
     shards = fed.shards["test"]
     rows = shards.rows(0, 0)
     logit = fed.model.forward(torch.from_numpy(last), torch.from_numpy(shards.X[rows])).numpy()
@@ -98,7 +100,7 @@ def test_counts_of_a_trace_are_what_they_are_called():
 
 
 def test_the_grid_is_the_printed_one():
-    printed = papers.load("fair-fate").settings
+    printed = cards.load("fair-fate").settings
     assert len(fair_fate.settings("fair-fate-eo")) == 36 and len(fair_fate.settings("feddemon")) == 3
     for ours, theirs in (("lambda0", "lambda0"), ("rho", "rho"), ("cap", "MAX"), ("beta0", "beta0")):
         assert list(fair_fate.GRID[ours]) == printed[theirs]
@@ -200,8 +202,8 @@ def test_stability_by_hand():
 
 
 def test_every_experiment_of_the_chapter_names_its_data():
-    for name in (n for n in experiments.names() if n.startswith("fair-fate/")):
-        experiment = experiments.get(name)
+    for name in (n for n in catalogue.names() if n.startswith("fair-fate/")):
+        experiment = catalogue.get(name)
         named = {cell["dataset"] for cell in experiment.cells if cell}  # none where all is read from the stored grid
         assert named == set(experiment.data) or experiment.cells == fair_fate.ONCE
     assert set(fair_fate.METRICS) <= set(metrics.MODEL)

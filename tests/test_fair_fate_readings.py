@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.fair_fate import readings
-from fairfl_lite.experiments.fair_fate import tables as fair_fate
+from papers.fair_fate import readings
+from papers.fair_fate import tables as fair_fate
 
 close = np.testing.assert_allclose
 CELL = ("compas", "0.5", "eo")

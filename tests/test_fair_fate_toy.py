@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from asking import confusion
 
 from fairfl_lite import metrics
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.fair_fate import toy
 from fairfl_lite.methods import FedAvg
+from papers.fair_fate import toy
 
 close = np.testing.assert_allclose
 
@@ -50,7 +51,7 @@ def test_a_step_in_the_fair_direction_makes_a_model_trained_on_biased_labels_fai
     assert (biased[:, 1] > 0.2).all(), "it uses the proxy against a = 0"
     fairer = (biased + 0.2 * toy.FAIR_DIRECTION).astype(np.float32)
     for metric in ("sp", "eo"):
-        before, after = (metrics.of_federation(metric, fed.report(theta, "validation")) for theta in (biased, fairer))
+        before, after = (metrics.of_federation(metric, confusion(fed, theta, "validation")) for theta in (biased, fairer))
         assert (after > before + 0.05).all()
 
 

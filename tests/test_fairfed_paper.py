@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairfl_lite import results
-from fairfl_lite.experiments import fairfed
+from fairfl_book import results
+from papers.fairfed import tables as fairfed
 
 KEYS = ["dataset", "alpha", "method", "eta", "beta", "lr", "seed", "metric"]
 DIGITS = 1e-5

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fairfl_book import figures
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.press import figures
 
 WORDS = {"name": "fig-a", "caption": "A line.", "alt": "A line that rises."}
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fairfl_lite import imports, results, store
+from fairfl_book import results
+from fairfl_book.experiments.base import Task
+from fairfl_lite import imports
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.base import Task
 
 FILES = {
     "__init__.py": "VERSION = 1\n",
@@ -39,7 +40,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    monkeypatch.setattr(store, "PACKAGE", folder)
+    monkeypatch.setitem(imports._FOLDERS, "fairfl_lite", folder)
     monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
     return folder
 
@@ -146,8 +147,15 @@ def test_what_is_no_file_is_refused() -> None:
 
 
 def test_modules_that_nothing_is_measured_with_do_not_count() -> None:
-    used = imports.modules("fairfl_lite.experiments.fairfed.tables")
-    assert {"fairfl_lite.methods.fairfed", "fairfl_lite.engines.fused", "fairfl_lite.data.adult"} <= set(used)
-    rooms = {name.split(".")[1] for name in used}
-    assert rooms.isdisjoint({"cli", "press", "ledger", "bench", "papers"})
-    assert not any("rankff.tables" in name or "replays" in name for name in used)
+    used = set(imports.modules("papers.fairfed.tables"))
+    assert {"fairfl_lite.methods.fairfed", "fairfl_lite.engines.fused", "fairfl_lite.data.adult"} <= used
+    book = {name for name in used if not name.startswith("fairfl_lite.")}
+    assert book == {f"fairfl_book.{name}" for name in ("experiments", "experiments.base", "results", "settings")} | {
+        "papers.fairfed.tables"
+    }
+
+
+def test_a_name_at_the_top_of_the_library_counts_as_the_module_it_is_in() -> None:
+    used = imports.modules_of("from fairfl_lite import FedAvg\n\nstate = await FedAvg().start(None)\n")
+    assert {"fairfl_lite.methods", "fairfl_lite.methods.fedavg", "fairfl_lite.clients.debias"} <= set(used)
+    assert "fairfl_lite.methods.fedavg" not in imports.modules_of("import fairfl_lite\n")

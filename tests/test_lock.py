@@ -18,9 +18,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from small import ROOT
 
+from fairfl_book.site import lock
+from fairfl_book.site.lock import CUDA, DASK, LOCK, Locked
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.press import lock
-from fairfl_lite.press.lock import CUDA, DASK, LOCK, Locked
 
 HASHES = tuple(sorted(hashlib.sha256(text).hexdigest() for text in (b"one", b"two", b"three")))
 MISMATCH = "DO NOT MATCH THE HASHES"
@@ -111,9 +111,11 @@ def little(tmp_path_factory) -> Path:
     venv.create(folder / ".venv", with_pip=True)
     (folder / "wheels").mkdir()
     shutil.copy(ROOT / "Makefile", folder)
-    wheel(folder, "little", "torch")
-    (folder / "backend.py").write_text(BACKEND)
-    (folder / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n')
+    (folder / "book").mkdir()
+    for place, name in ((folder, "little"), (folder / "book", "little_book")):
+        wheel(place, name, "torch")
+        (place / "backend.py").write_text(BACKEND.replace("little-1", f"{name}-1"))
+        (place / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n')
     wheels = folder / "wheels"
     (folder / LOCK).write_text(lock.written([wheel(wheels, "plain"), wheel(wheels, "torch", "nvidia_little")], ""))
     (folder / CUDA).write_text(lock.written([wheel(wheels, "nvidia_little")], ""))
@@ -142,7 +144,7 @@ def test_the_locks_are_installed_from_a_folder_of_wheels_without_network(project
     assert done.returncode == 0, done.stderr
     assert "libraries of CUDA" in done.stdout
     installed = {path.name.partition("-")[0] for path in (project / ".venv").rglob("*-1.dist-info")}
-    assert installed == {"plain", "torch", "nvidia_little", "little"}
+    assert installed == {"plain", "torch", "nvidia_little", "little", "little_book"}
 
 
 def test_the_extra_is_installed_for_the_tests_beside_the_environment(project):

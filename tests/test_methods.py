@@ -1,30 +1,42 @@
-"""What holds for every method alike: what its server sees of single clients, runs that diverge beside others, clients without
-rows."""
+"""What holds for every method alike: the same bytes alone, in company and after a stop; what its server sees of single clients;
+runs that diverge beside others; clients without rows."""
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pytest
 from toy import one_run, rows, uneven
 
 from fairfl_lite import methods
-from fairfl_lite.clients import Debias, Local
+from fairfl_lite.clients import ClientTraining, Debias
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Method, Shards, Standard, State
+from fairfl_lite.federation import Federation, Method, OneFederation, Shards, Standard, State, alone, run_together
+from fairfl_lite.federation.kept import Book
 from fairfl_lite.federation.secagg import SecAgg
-from fairfl_lite.methods import EFFL, FRL, IFCA, FairFate, FairFed, FedAvg, FedDemon, RankFF
-from fairfl_lite.models import Dense
+from fairfl_lite.methods import EFFL, FRL, IFCA, QFFL, FairFate, FairFed, FedAvg, FedDemon, LocalOnly, RankFF
+from fairfl_lite.models import Dense, Perceptron
+from fairfl_lite.supernets import Supernet
 
-LOCAL = Local("sgd", 0.1, 0, 1, 10)
+LOCAL = ClientTraining("sgd", 0.1, 0, 1, 10)
 SETTINGS = {
-    "EFFL": EFFL(0.01, 0.01, 0.01, stages=(1, 1, 1)), "IFCA": IFCA(2, known=True), "FairFate": FairFate(rounds=3),
-    "FedDemon": FedDemon(rounds=3), "RankFF": RankFF(steps=1, J=3), "FCFL": methods.FCFL(first=2),
+    "EFFL": EFFL(0.01, 0.01, 0.01, stages=(1, 1, 1)), "IFCA": IFCA(2, known=True), "FairFate": FairFate(rounds=4),
+    "FedDemon": FedDemon(rounds=4), "RankFF": RankFF(steps=1, J=3), "FCFL": methods.FCFL(first=2),
 }  # fmt: skip
 METHODS = [SETTINGS.get(name) or kind() for name in methods.__all__ if issubclass(kind := getattr(methods, name), Method)]
 SUMS = [method for method in METHODS if not method.must_see]
 ALL = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 VOTES = ("frl", "e2fl")  # on supernets alone
+OWN = (*VOTES, "ditto", "local")  # clients have models of their own, so nobody has rows for all of them
+GRADIENTS = (
+    "afl",
+    "effl",
+    "fairreg",
+    "fcfl",
+    "fedmdfg",
+    "rankff",
+)  # taken at rates of their own, whatever that of local training
 
 
 def equal(runs=1, flip=0, **options):
@@ -34,6 +46,88 @@ def equal(runs=1, flip=0, **options):
     dealt = [np.split(np.arange(360).reshape(3, 120)[i], 3) for i in range(3)]
     shards = {part: Shards.of(table.X, table.y ^ flip, table.a, [dealt[i]] * runs) for i, part in enumerate(parts)}
     return Federation(shards, Dense(4), LOCAL, tuple(range(3, 3 + runs)), Standard.of(shards["train"]), **options)
+
+
+def three_seeds(method, **options):
+    """Three clients under three seeds that deal them other rows, and in the last one none to client 1; the server has validation
+    rows where one model is for all. Of a supernet for methods that vote."""
+    table, rng = rows(), np.random.default_rng(0)
+    dealt = [np.split(rng.permutation(200)[:last], cuts) for last, cuts in ((120, (50, 90)), (90, (20, 60)), (80, (40, 40)))]
+    held = np.split(np.arange(201, 300), 3) if method.name in OWN else [np.arange(201, 300)]
+    shards = {part: Shards.of(table.X, table.y, table.a, rows) for part, rows in
+              (("train", dealt), ("validation", [held] * 3), ("test", [np.split(np.arange(301, 400), 3)] * 3))}  # fmt: skip
+    model = Supernet(Perceptron((4, 6, 2))) if method.name in VOTES else Dense(4)
+    return Federation(shards, model, LOCAL, (3, 8, 11), Standard.of(shards["train"]), **options)
+
+
+def assert_same_bytes(one, other, run=slice(None), other_run=slice(None)):
+    """Two histories, or one run of each: models, answers, memory and counts, to the bit."""
+    assert one.counts.keys() == other.counts.keys() and one.state.memory.keys() == other.state.memory.keys()
+    pairs = [(one.state.params, other.state.params), *((one.counts[part], other.counts[part]) for part in one.counts),
+             *((one.state.memory[name], other.state.memory[name]) for name in one.state.memory),
+             *((one.memory[name], other.memory[name]) for name in one.memory),
+             *zip(*([a] if isinstance(a, np.ndarray) else a for a in (one.answer, other.answer)), strict=True)]  # fmt: skip
+    for left, right in pairs:
+        left, right = left[run], right[other_run]
+        assert type(left) is type(right)
+        for x, y in zip(left, right, strict=True) if isinstance(left, tuple) else [(left, right)]:
+            assert (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
+
+
+@cache
+def by_itself(method, run):
+    return one_run(three_seeds(method), run).run(method, 4, record=("train", "test"))
+
+
+@ALL
+def test_a_method_alone_on_one_seed_and_in_company_gives_the_same_bytes(method):
+    """In the company of other seeds, of other methods, and of itself at another rate."""
+    fed = three_seeds(method)
+    faster = replace(fed, local=replace(fed.local, lr=2 * fed.local.lr))
+    others = [LocalOnly(), FRL(name="other")] if method.name in VOTES else [QFFL(q=2.0), FairFed(beta=2.0)]
+    pairs = [(fed, others[0]), (faster, method), (fed, method), (faster, others[1])]
+    _, fast, found, _ = run_together(pairs, 4, record=("train", "test"))
+    for run in range(3):
+        assert_same_bytes(by_itself(method, run), found, 0, run)
+    deployed = [one.answer if isinstance(one.answer, np.ndarray) else one.answer.models for one in (fast, found)]
+    assert np.array_equal(*deployed) == (method.name in GRADIENTS)
+
+
+@pytest.mark.parametrize("kind", [VOTES, OWN[len(VOTES) :], ()], ids=["votes", "own models", "one model"])
+def test_all_methods_at_once_give_the_same_bytes(kind):
+    several = [method for method in METHODS if (method.name in kind if kind else method.name not in OWN)]
+    histories = three_seeds(several[0]).run(several, 4, record=("train", "test"))
+    assert list(histories) == [method.name for method in several]
+    for method, run in ((method, run) for method in several for run in range(3)):
+        assert_same_bytes(by_itself(method, run), histories[method.name], 0, run)
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("after", [1, 3])
+@ALL
+def test_a_method_that_is_killed_goes_on_to_the_same_bytes(method, after, tmp_path, monkeypatch):
+    fed, usual, saved = three_seeds(method), Book.save_runs, []
+    options = {"record": ("train", "test"), "checkpoint_dir": tmp_path}
+
+    def save(book, done, states):
+        usual(book, done, states)
+        saved.append(done)
+        if done == after and len(saved) == after:
+            raise Killed
+
+    monkeypatch.setattr(Book, "save_runs", save)
+    with pytest.raises(Killed):
+        fed.run(method, 4, **options)
+    went_on = fed.run(method, 4, **options)
+    assert saved == [1, 2, 3, 4]  # none of them twice
+    assert_same_bytes(went_on, fed.run(method, 4, record=("train", "test")))
+    other = FRL(name="other") if method.name in VOTES else QFFL(q=2.0)
+    beside = run_together([(fed, method), (fed, other)], 4, **options)[0]  # it has ended, and the other begins
+    assert saved == [1, 2, 3, 4, 1, 2, 3, 4]
+    assert_same_bytes(beside, went_on)
 
 
 class Counted(SecAgg):
@@ -71,7 +165,7 @@ def test_the_server_knows_nothing_but_sums(method, told):
     """Where every sum is the same, so are the models, whatever the labels at the clients."""
     found = []
     for flip in (0, 1):
-        fed = equal(flip=flip, aggregate=lambda messages: np.full((len(messages), *messages.shape[2:]), told), diverged="keep")
+        fed = equal(flip=flip, aggregate=lambda messages: np.full(messages.shape[1:], told), diverged="keep")
         with np.errstate(invalid="ignore", divide="ignore"):
             history = fed.run(method, 3, record=())
         found.append([history.state.params, *([history.answer] if history.answer.ndim == 2 else [])])
@@ -80,7 +174,7 @@ def test_the_server_knows_nothing_but_sums(method, told):
 
 def test_rankffs_search_goes_by_the_number_of_those_below_their_alpha():
     for told, beta in ((0.0, 1 / 8), (1.0, 1.0)):  # nobody is, in three searches; somebody always
-        fed = equal(aggregate=lambda messages, told=told: np.full((len(messages), *messages.shape[2:]), told))
+        fed = equal(aggregate=lambda messages, told=told: np.full(messages.shape[1:], told))
         assert fed.run(RankFF(steps=1, J=3, normalise=False), 3, record=()).state["beta"] == [beta]
 
 
@@ -98,40 +192,46 @@ def test_what_a_secure_sum_accepts_does_not_depend_on_the_other_runs():
     with pytest.raises(FairFLError, match="In the run of seed 3 3 clients take part, and the secure sum is over 2"):
         replace(fed, aggregate=SecAgg(2))
     for r, many in enumerate((3, 2)):
-        alone = one_run(fed, r)
-        hidden = replace(alone, aggregate=SecAgg(many)).run(FedAvg(), 2).state.params
-        np.testing.assert_allclose(hidden, alone.run(FedAvg(), 2).state.params, atol=1e-6)
+        lone = one_run(fed, r)
+        hidden = replace(lone, aggregate=SecAgg(many)).run(FedAvg(), 2).state.params
+        np.testing.assert_allclose(hidden, lone.run(FedAvg(), 2).state.params, atol=1e-6)
 
 
-def start_with(fed, run, value):
-    """Let one run begin at a model of this value everywhere."""
-    start = fed.start()
-    start[run] = value
-    object.__setattr__(fed, "start", lambda: start.copy())
-    return fed
+@pytest.fixture
+def first_run_starts_at(monkeypatch):
+    """Let the run of seed 3 begin at a model of this value everywhere."""
+    usual = OneFederation.init_params
+
+    def set_to(value):
+        monkeypatch.setattr(OneFederation, "init_params",
+                            lambda one: np.full_like(usual(one), value) if one.seed == 3 else usual(one))  # fmt: skip
+
+    return set_to
 
 
 @pytest.mark.parametrize("value", [np.nan, 3e38])
-def test_a_run_that_diverged_has_no_secure_sum_and_the_others_have(value):
+def test_a_run_that_diverged_has_no_secure_sum_and_the_others_have(value, first_run_starts_at):
     fed = equal(2, aggregate=SecAgg(3, seed=1), diverged="keep")
-    alone = one_run(fed, 1).run(FedAvg(), 2).state.params
-    found = start_with(fed, 0, value).run(FedAvg(), 2).state.params
+    lone = one_run(fed, 1).run(FedAvg(), 2).state.params
+    first_run_starts_at(value)
+    found = fed.run(FedAvg(), 2).state.params
     assert np.isnan(found[0]).all()
-    np.testing.assert_array_equal(found[1:], alone)
+    np.testing.assert_array_equal(found[1:], lone)
 
 
 @pytest.mark.parametrize("value", [np.nan, 1e38])
 @ALL
-def test_a_run_that_diverged_changes_no_other(method, value):
+def test_a_run_that_diverged_changes_no_other(method, value, first_run_starts_at):
     if method.name in VOTES:
         return
     fed = equal(2, diverged="keep")
-    alone = one_run(fed, 1).run(method, 3)
+    lone = one_run(fed, 1).run(method, 3)
+    first_run_starts_at(value)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        together = start_with(fed, 0, value).run(method, 3)
-    np.testing.assert_array_equal(together.state.params[1:], alone.state.params)
-    np.testing.assert_array_equal(together.counts["test"][1:], alone.counts["test"])
+        together = fed.run(method, 3)
+    np.testing.assert_array_equal(together.state.params[1:], lone.state.params)
+    np.testing.assert_array_equal(together.counts["test"][1:], lone.counts["test"])
 
 
 def test_known_groups_need_as_many_models():
@@ -147,39 +247,107 @@ def test_known_groups_need_as_many_models():
 
 
 @dataclass(frozen=True)
-class ByLoss(Method):
-    """Clients weigh by their loss: what a user writes who has not thought of places that nobody fills."""
+class PropFair(Method):
+    """Proportional fairness (Zhang et al., 2022) as a user writes it who thinks of the clients that are there: with baseline M,
+    the gradient of sum_k (n_k / n) log(M - F_k) weighs client k by n_k / (M - F_k)."""
 
-    ask: bool = False
-    rate: float = 1.0
-    name: str = "by loss"
+    M: float = 5.0
+    name: str = "propfair"
 
-    def start(self, fed):
-        return State(fed.start())
+    async def start(self, fed):
+        return State(fed.init_params())
 
-    def round(self, fed, state, t):
-        who = fed.who(t)
-        params = fed.average(fed.train(state.params, t, who=who), self.rate * fed.losses(state.params, who=who))
-        if self.ask:
-            fed.losses(params)
-        return State(params)
+    async def round(self, fed, state, t):
+        clients = fed.sample_clients(t)
+        left = self.M - await fed.losses(state.params, clients)
+        local = await fed.train(state.params, clients, t)
+        return State(fed.average(local, fed.sizes(clients) / left), {"utility": fed.sum(np.log(left), fed.shares(clients))})
 
 
-def test_a_loss_that_nobody_has_is_called_that():
-    fed = uneven(LOCAL)
-    said = r"for seed 8: client 1 has no training rows, and nobody fills place 2 of fed.who\(1\). Its losses are NaN"
-    with pytest.raises(FairFLError, match=said) as refused:
-        fed.run(ByLoss(), 1, record=())
-    assert "rate" not in str(refused.value)
-    with pytest.raises(FairFLError, match="of clients without rows .who is -1., which are NaN"):
-        fed.run(ByLoss(ask=True), 1, record=())
-    for model in (np.nan, np.inf):
-        with pytest.raises(FairFLError, match="A model that is not finite cannot be asked or trained"):
-            fed.train(np.full((2, 5), model, np.float32), 1)
-    full = one_run(fed, 0)
-    assert np.isfinite(full.run(ByLoss(), 1, record=()).state.params).all()
-    with pytest.raises(FairFLError, match="for seed 3: lower the learning rate"), np.errstate(invalid="ignore"):
-        full.run(ByLoss(rate=np.inf), 1, record=())
+def twenty(**options):
+    """Twenty clients, 15 of whom take part in a round; five of them have no rows under the first seed, eight under the second."""
+    table, without = rows(), ((0, 4, 7, 15, 19), (1, 2, 3, 9, 10, 11, 12, 19))
+    dealt = [[np.arange(0) if k in some else np.arange(12 * k, 12 * k + 5 + k % 6) for k in range(20)] for some in without]
+    train, test = (Shards.of(table.X, table.y, table.a, d) for d in (dealt, [[np.arange(240, 400)]] * 2))
+    options = {"participants": 15, **options}
+    return Federation({"train": train, "test": test}, Dense(4), LOCAL, (3, 8), Standard.of(train), **options)
+
+
+def test_a_method_of_ten_lines_has_no_place_that_nobody_fills():
+    fed = twenty()
+    history = fed.run(PropFair(), 12, remember=("utility",))
+    assert np.isfinite(history.state.params).all() and np.isfinite(history.memory["utility"]).all()
+    assert (history.memory["utility"][:, -1] > history.memory["utility"][:, 0]).all()  # and it does what it is for
+    for seed, there in zip(fed.seeds, (15, 12), strict=True):
+        one = fed.one(seed)
+        for t in range(1, 13):
+            clients = one.sample_clients(t)
+            assert len(clients) == there and one.sizes(clients).all() and (np.diff(clients) > 0).all()
+
+
+@dataclass(frozen=True)
+class Wrong(Method):
+    """One number of one client is not finite: in its weight or in its message, of a sum or of an average."""
+
+    where: str
+    value: float = np.nan
+    name: str = "wrong"
+
+    async def start(self, fed):
+        return State(fed.init_params())
+
+    async def round(self, fed, state, t):
+        clients = fed.sample_clients(t)
+        local, weights = await fed.train(state.params, clients, t), fed.shares(clients)
+        if fed.seed == 8:
+            (weights if "weight" in self.where else local)[4] = self.value
+        if "sum" in self.where:
+            return State(fed.sum(local, weights).astype(local.dtype))
+        return State(fed.average(local, weights))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("where", ["weight of a sum", "weight of an average", "message of a sum", "message of an average"])
+def test_a_weight_or_message_that_is_no_number_is_refused_by_its_clients_name(where, value):
+    fed = twenty()
+    assert fed.one(8).sample_clients(1)[4] == 7
+    said = f"^The {where.split()[0]} of client 7 .seed 8. is not a finite number, so nothing can be summed: "
+    with pytest.raises(FairFLError, match=said), np.errstate(invalid="ignore"):
+        fed.run(Wrong(where, value), 1, record=())
+    with np.errstate(invalid="ignore"):
+        kept = replace(fed, diverged="keep").run([Wrong(where, value), FedAvg()], 1, record=())
+    assert not np.isfinite(kept["wrong"].state.params[1]).all()
+    np.testing.assert_allclose(kept["wrong"].state.params[0], kept["fedavg"].state.params[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("where", ["weight of a sum", "weight of an average"])
+def test_a_secure_sum_refuses_such_a_weight_too(where):
+    fed = one_run(twenty(), 1)
+    with pytest.raises(FairFLError, match="^The weight of client 7 .seed 8. is not a finite number"):
+        replace(fed, aggregate=SecAgg(12)).run(Wrong(where), 1, record=())
+
+
+def test_what_is_asked_of_a_client_without_rows_is_refused_by_its_name():
+    """A loss that nobody has is NaN, and a method that names all n clients by itself is told whose it is."""
+
+    @dataclass(frozen=True)
+    class Careless(PropFair):
+        async def round(self, fed, state, t):
+            clients = np.arange(fed.n)
+            loss = await fed.losses(state.params, clients)
+            return State(fed.average(await fed.train(state.params, clients, t), loss))
+
+    with pytest.raises(FairFLError, match="^The weight of client 0 .seed 3. is not a finite number"):
+        twenty().run(Careless(), 1, record=())
+
+
+def test_a_model_that_is_not_finite_is_neither_asked_nor_trained():
+    one = twenty().one()
+    for value in (np.nan, np.inf):
+        model = np.full(5, value, np.float32)
+        for asked in (one.train(model, one.all_clients, 1), one.losses(model, one.all_clients), one.confusion(model)):
+            with pytest.raises(FairFLError, match="A model that is not finite cannot be asked or trained"):
+                alone(asked)
 
 
 def test_frl_says_what_it_must_see_before_it_asks_for_a_supernet():

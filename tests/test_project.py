@@ -6,9 +6,11 @@ import ast
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,45 +18,42 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from slow import SLOW
-from small import ROOT
+from small import ROOT, sources
 
+import fairfl_book
 import fairfl_lite
-from fairfl_lite.press.lock import LOCK, oldest, read
+from fairfl_book.site.lock import LOCK, oldest, read
 
+LIBRARY = (
+    "errors", "streams", "store", "imports", "data", "models", "supernets", "metrics", "programs", "clients", "engines",
+    "federation", "methods", "rankings",
+)  # fmt: skip
+PAPERS = tuple(sorted(path.parent.name for path in (ROOT / "book" / "papers").glob("*/card.yml")))
+BEFORE, AFTER = (
+    ("processes", "shapes", "results", "settings", "cards", "experiments"),
+    ("ledger", "figures", "notebooks", "site", "bench", "cli"),
+)
 ORDER = [
-    "errors",
-    "shapes",
-    "streams",
-    "store",
-    "imports",
-    "papers",
-    "data",
-    "models",
-    "supernets",
-    "metrics",
-    "programs",
-    "clients",
-    "engines",
-    "federation",
-    "methods",
-    "rankings",
-    "results",
-    "experiments",
-    "ledger",
-    "bench",
-    "press",
-    "cli",
+    *(f"fairfl_lite.{room}" for room in LIBRARY),
+    *(f"fairfl_book.{room}" for room in BEFORE),
+    *(f"papers.{room}" for room in PAPERS),
+    *(f"fairfl_book.{room}" for room in AFTER),
 ]
 
 
 def room(path: Path) -> str:
-    return path.relative_to(ROOT / "fairfl_lite").parts[0].removesuffix(".py")
+    """The package of a file and the room in it, fairfl_lite.data; the package alone for its __init__.py."""
+    parts = path.relative_to(ROOT).parts
+    package, inside, *_ = [*(parts[1:] if parts[0] == "book" else parts), ""]
+    return package if inside == "__init__.py" else f"{package}.{inside.removesuffix('.py')}"
 
 
 def imported_rooms(path: Path) -> set[str]:
-    """The rooms of the package that a file imports, anywhere in it."""
+    """The rooms that a file imports, anywhere in it; what it names as a type alone, it does not import."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -62,29 +61,30 @@ def imported_rooms(path: Path) -> set[str]:
             modules = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
-        found |= {module.split(".")[1] for module in modules if module.startswith("fairfl_lite.")}
-    return found - {"__version__"}
+        found |= {".".join(module.split(".")[:2]) for module in modules}
+    return found
 
 
 def test_imports_go_one_way():
-    files = [path for path in (ROOT / "fairfl_lite").rglob("*.py") if path.name != "__init__.py" or room(path) in ORDER]
-    assert {room(path) for path in files} <= set(ORDER), "give a new room its place in ORDER"
+    """The library imports nothing of the book, and no paper imports another."""
+    files = [path for path in sources() if room(path) not in ("fairfl_lite", "fairfl_book", "papers")]
+    assert {room(path) for path in files} == set(ORDER), "give a new room its place in ORDER"
     for path in files:
         here = ORDER.index(room(path))
-        later = [name for name in imported_rooms(path) if ORDER.index(name) > here]
+        later = [name for name in imported_rooms(path) & set(ORDER) if ORDER.index(name) > here]
         assert not later, f"{path.relative_to(ROOT)} imports {later}, which come later"
+        others = {name for name in imported_rooms(path) if name.startswith("papers.")} - {room(path)}
+        assert not others or not room(path).startswith("papers."), f"{path.relative_to(ROOT)} imports {others}"
 
 
-def test_no_two_classes_of_the_package_share_a_name():
-    found = [node.name for path in (ROOT / "fairfl_lite").rglob("*.py") for node in ast.parse(path.read_text()).body
-             if isinstance(node, ast.ClassDef)]  # fmt: skip
+def test_no_two_classes_of_the_packages_share_a_name():
+    found = [node.name for path in sources() for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
     assert sorted(name for name in set(found) if found.count(name) > 1) == []
 
 
 def test_a_paper_is_spelt_one_way_outside_python():
-    folders = (ROOT / "notebooks", ROOT / "results", ROOT / "fairfl_lite" / "papers")
-    assert [path for folder in folders for path in folder.rglob("*fair_fate*")] == []
-    for page in (ROOT / "_toc.yml", *(ROOT / "book").glob("*.md"), *(ROOT / "fairfl_lite" / "papers").glob("*.yml")):
+    assert [path for folder in (ROOT / "notebooks", ROOT / "results") for path in folder.rglob("*fair_fate*")] == []
+    for page in (ROOT / "_toc.yml", *(ROOT / "book").glob("*.md"), *(ROOT / "book" / "papers").glob("*/card.yml")):
         assert "fair_fate" not in page.read_text(), page
 
 
@@ -93,12 +93,34 @@ def lock() -> dict[str, str]:
     return {one.name: one.version for one in read(ROOT / LOCK) if not one.marker or Marker(one.marker).evaluate()}
 
 
-def test_the_lock_holds_what_pyproject_asks_for():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+def project(folder: Path = ROOT) -> dict[str, Any]:
+    return tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+
+
+def test_the_lock_holds_what_the_book_asks_for():
+    own, *wanted = [*project(ROOT / "book")["dependencies"], *project(ROOT / "book")["optional-dependencies"]["test"]]
     for requirement in map(Requirement, wanted):
         assert str(requirement.specifier) == f"=={lock()[canonicalize_name(requirement.name)]}"
+    assert Requirement(own).name == "fairfl-lite"
     assert lock()["setuptools"], "needed to install without build isolation"
+
+
+def test_the_library_asks_for_ranges_in_which_the_lock_is():
+    wanted = [*project()["dependencies"], *(one for extra in project()["optional-dependencies"].values() for one in extra)]
+    for requirement in map(Requirement, wanted):
+        assert requirement.specifier.contains(lock()[canonicalize_name(requirement.name)]), requirement
+        assert not any(one.operator == "==" for one in requirement.specifier), f"{requirement} is for others to install beside"
+    assert set(Requirement(project(ROOT / "book")["dependencies"][0]).extras) == set(project()["optional-dependencies"])
+
+
+def test_the_library_asks_for_what_it_imports():
+    modules = {node.module.partition(".")[0] if isinstance(node, ast.ImportFrom) else alias.name.partition(".")[0]
+               for path in (ROOT / "fairfl_lite").rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))
+               if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}  # fmt: skip
+    wanted = [*project()["dependencies"], *(one for extra in project()["optional-dependencies"].values() for one in extra)]
+    names = {"scikit-learn": "sklearn", "pillow": "PIL"}
+    asked = {names.get(requirement.name, requirement.name) for requirement in map(Requirement, wanted)}
+    assert modules - sys.stdlib_module_names - {"fairfl_lite", "llvmlite"} == asked  # llvmlite is numba's
 
 
 def test_what_is_installed_is_what_is_locked():
@@ -111,15 +133,18 @@ def test_the_conda_environment_agrees_with_the_lock():
     conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
     (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
     assert f"pytorch={lock()['torch']}=cpu*" in conda
+    known = ("numpy", "pandas", "matplotlib", "seaborn", "jupyter-book", "jupyterlab", "papermill", "nbval")
+    assert {f"{name}={lock()[name]}" for name in known} <= set(conda)
     assert pip == ["-r requirements.lock"], "a package that is installed from a folder has no hash"
     (python,) = [entry.split("=")[1] for entry in conda if entry.startswith("python=")]
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert Requirement(f"python{project['requires-python']}").specifier.contains(f"{python}.99"), "conda takes the last of these"
+    asked = Requirement(f"python{project()['requires-python']}").specifier
+    assert asked.contains(f"{python}.99"), "conda takes the last of these"
 
 
 def test_versions_of_package_and_citation_agree():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == fairfl_lite.__version__ == metadata.version("fairfl-lite")
+    assert fairfl_lite.__version__ == fairfl_book.__version__ == metadata.version("fairfl-book")
     assert citation["license"] == "MIT"
     assert (ROOT / "LICENSE").read_text().startswith("MIT License")
 
@@ -181,7 +206,7 @@ def commands(target: str) -> list[str]:
 
 
 def test_make_test_checks_everything_and_make_check_what_is_quick():
-    lint = ["ruff check", "ruff format --check", "mypy fairfl_lite"]
+    lint = ["ruff check", "ruff format --check", "mypy fairfl_lite book/fairfl_book book/papers"]
     nbval = "--nbval-sanitize-with tests/nbval.cfg notebooks"
     replay = f"PYTHONPATH=tests pytest -q -p finished_runs --nbval {nbval}"
     assert commands("check") == [*lint, 'pytest -n 2 --dist loadfile -m "not slow"']
@@ -247,5 +272,5 @@ def test_a_cold_rebuild_is_made_every_week():
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "Makefile"])
 def test_paths_that_are_named_exist(name):
     text = (ROOT / name).read_text()
-    for path in re.findall(r"\b(?:tests|fairfl_lite)/[\w/]+\.(?:py|cfg)\b", text):
+    for path in re.findall(r"\b(?:tests|fairfl_lite|book/\w+)/[\w/]+\.(?:py|cfg)\b", text):
         assert (ROOT / path).is_file(), path

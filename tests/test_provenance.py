@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 import subprocess
 import sys
 import tarfile
@@ -18,7 +19,9 @@ from typing import Any
 import pytest
 from small import ROOT
 
-from fairfl_lite import data, experiments, results, store
+from fairfl_book import results
+from fairfl_book.experiments import catalogue
+from fairfl_lite import data, store
 from fairfl_lite.data import sources
 
 NAMES = sorted(path.relative_to(ROOT / "results").with_suffix("").as_posix() for path in (ROOT / "results").glob("*/*.json"))
@@ -64,15 +67,16 @@ def code(commit: str, module: str | None, folder: Path) -> str:
     """The digest of the code at a commit, by the code of that commit itself."""
     there = folder / commit
     if not there.exists():
-        packed = git("archive", commit, "fairfl_lite")
+        packed = git("archive", commit, "fairfl_lite", "book")
         assert packed is not None
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(there, filter="data")
     ask = f"imports; print(imports.digest({module!r}))" if module else "results; print(results.source_digest())"
+    parted = (there / "book" / "fairfl_book").is_dir()  # before that, library and book were one package
     done = subprocess.run(
-        [sys.executable, "-c", f"from fairfl_lite import {ask}"],
+        [sys.executable, "-c", f"{'import fairfl_book; ' if parted else ''}from fairfl_lite import {ask}"],
         cwd=there,
-        env={"PYTHONPATH": str(there)},
+        env={"PYTHONPATH": f"{there}{os.pathsep}{there / 'book'}"},
         capture_output=True,
         text=True,
     )
@@ -91,7 +95,7 @@ def doubts(name: str, made: dict[str, Any]) -> list[str]:
         found.append("data")
     there = seeds(name)
     if there is None:
-        if name in experiments.names() and asked["seeds"] != experiments.get(name).seeds:
+        if name in catalogue.names() and asked["seeds"] != catalogue.get(name).seeds:
             found.append("seeds")
     elif asked["seeds"] != len(there) or there != list(range(there[0], there[0] + len(there))):
         found.append("seeds")

@@ -15,13 +15,13 @@ from fairfl_lite import data, rankings
 from fairfl_lite.data import Images
 from fairfl_lite.data.rotation import rotate
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.rankff import model_sets
-from fairfl_lite.experiments.rankff import tables as rankff
-from fairfl_lite.experiments.rankff.model_sets import ModelSet
 from fairfl_lite.federation import deal
 from fairfl_lite.methods.rankff import Chosen, discrete, literal, nearest
 from fairfl_lite.models import CNN
 from fairfl_lite.streams import stream
+from papers.rankff import model_sets
+from papers.rankff import tables as rankff
+from papers.rankff.model_sets import ModelSet
 
 SIZES = st.tuples(st.integers(1, 5), st.integers(1, 9))
 TIED = SIZES.flatmap(lambda shape: arrays(float, shape, elements=st.integers(-2, 2).map(float)))
@@ -228,7 +228,7 @@ def test_each_model_is_trained_on_images_turned_by_its_angle(tiny, monkeypatch):
 
     def look(network, theta, epochs, y, read, local, *, lr):
         seen.append(list(epochs))
-        assert (local.epochs, local.batch, local.momentum, local.schedule, local.lr) == (2, 8, 0.9, "cosine", lr)
+        assert (local.epochs, local.batch_size, local.momentum, local.schedule, local.lr) == (2, 8, 0.9, "cosine", lr)
         return theta
 
     monkeypatch.setattr(model_sets, "fit", look)

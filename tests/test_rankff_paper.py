@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from fairfl_lite import results
+from fairfl_book import results
+from fairfl_book.experiments.base import each
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.base import each
-from fairfl_lite.experiments.rankff import failed, model_sets
-from fairfl_lite.experiments.rankff import tables as rankff
+from papers.rankff import failed, model_sets
+from papers.rankff import tables as rankff
 
 
 def test_table_3_as_printed():
@@ -93,11 +93,11 @@ def test_units_stand_still_where_no_image_wakes_them(layer):
     """Three units of a layer get a bias that no image can lift above 0. A forward pass of torch's own layers says which units
     are silent on every image; those stand still, and nobody else."""
     fed = rankff.federation("mnist", "mid", [0], train=20, validation=5, test=10, probe=10, look=5)
-    params = fed.start()
+    params = fed.one().init_params()
     ends = np.cumsum([math.prod(shape) for shape in fed.model.shapes])
-    params[0, ends[2 * layer] : ends[2 * layer] + 3] = -1e3
+    params[ends[2 * layer] : ends[2 * layer] + 3] = -1e3
     weights = [
-        torch.tensor(piece.reshape(shape)) for piece, shape in zip(np.split(params[0], ends[:-1]), fed.model.shapes, strict=True)
+        torch.tensor(piece.reshape(shape)) for piece, shape in zip(np.split(params, ends[:-1]), fed.model.shapes, strict=True)
     ]
     x, silent = torch.tensor(fed.shards["probe"].X[fed.shards["probe"].index]).float() / 255, {}
     for name, (w, b) in zip(failed.LAYERS, zip(weights[:6:2], weights[1:6:2], strict=True), strict=True):
@@ -106,7 +106,7 @@ def test_units_stand_still_where_no_image_wakes_them(layer):
         else:
             x = torch.relu(torch.nn.functional.linear(x.flatten(1), w, b))
         silent[name] = float((x.transpose(0, 1).flatten(1).amax(1) == 0).float().mean())
-    found = failed.still(fed, params)
+    found = failed.still(fed.one(), params)
     assert silent[failed.LAYERS[layer]] * len(weights[2 * layer]) >= 3
     assert found == pytest.approx({f"still {name}": share for name, share in silent.items()})
 

@@ -16,10 +16,12 @@ import psutil
 import pytest
 from waiting import LONG, left, until
 
-from fairfl_lite import data, experiments, results, store
+from fairfl_book import results
+from fairfl_book.experiments import catalogue
+from fairfl_book.experiments.base import Experiment, Task, grid
+from fairfl_book.experiments.replays import Replay, Report, compare, written
+from fairfl_lite import data, store
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.base import Experiment, Task, grid
-from fairfl_lite.experiments.replays import Replay, Report, compare, written
 
 DAY = 86_400.0
 
@@ -203,12 +205,12 @@ def test_stored_digits_are_no_difference():
     assert not compare(stored, fresh).agrees and written(fresh.round(6)) == "%.10g"
 
 
-@pytest.mark.parametrize("name", experiments.names())
+@pytest.mark.parametrize("name", catalogue.names())
 def test_every_stored_result_can_be_compared_with_itself(name, monkeypatch):
     """Keys are found that make its rows unique, and what was read is what would be written again."""
     monkeypatch.delenv("FAIRFL_ROOT")
     stored = results.load(name)
-    same = compare(stored, stored.sample(frac=1, random_state=0), list(experiments.get(name).cells[0]), written(stored))
+    same = compare(stored, stored.sample(frac=1, random_state=0), list(catalogue.get(name).cells[0]), written(stored))
     assert same.agrees and same.apart.max() == 0 and same.apart.size >= len(stored)
 
 

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 import fairfl_lite
-from fairfl_lite import data, imports, results, store
+from fairfl_book import results
+from fairfl_lite import data, imports, store
 from fairfl_lite.errors import FairFLError
 
 
@@ -88,7 +89,7 @@ def test_provenance() -> None:
 
 def test_provenance_names_the_code_and_the_results_it_was_made_from() -> None:
     first = save(frame())
-    module = "fairfl_lite.experiments.fairfed.tables"
+    module = "papers.fairfed.tables"
     results.save("fairfed/second", frame(), parameters={}, seconds=1, command="x", module=module, reads=("fairfed/table1",))
     made = results.provenance("fairfed/second")
     assert made["source"] == {"module": module, "sha256": imports.digest(module)}

@@ -120,13 +120,14 @@ def test_sum_is_exact_up_to_the_stated_error(data, clients, bits):
         assert abs(Fraction(float(value)) - exact) <= Fraction(clients, 2 ** (bits + 1)) + rounding
 
 
-def test_aggregator_sums_over_clients_for_each_run():
-    x = np.random.default_rng(0).normal(size=(3, 5, 2, 4))
-    total = SecAgg(5, dropouts=2)(x)
-    assert total.shape == (3, 2, 4)
-    np.testing.assert_allclose(total, x.sum(axis=1), atol=5 * 2.0**-33, rtol=0)
-    assert SecAgg(5)(np.ones((2, 5))).tolist() == [5.0, 5.0]
-    assert SecAgg(5)(np.ones((0, 5, 7))).shape == (0, 7)
+def test_aggregator_sums_over_clients_of_one_run_after_another():
+    agg = SecAgg(5, dropouts=2)
+    for x in np.random.default_rng(0).normal(size=(3, 5, 2, 4)):
+        total = agg(x)
+        assert total.shape == (2, 4)
+        np.testing.assert_allclose(total, x.sum(axis=0), atol=5 * 2.0**-33, rtol=0)
+    assert SecAgg(5)(np.ones(5)).tolist() == 5.0
+    assert SecAgg(5)(np.ones((5, 0, 7))).shape == (0, 7)
 
 
 @pytest.mark.parametrize(("clients", "dropouts"), [(4, 2), (5, 3), (6, 3)])
@@ -659,8 +660,8 @@ def test_encode_refuses_what_is_no_real_vector(x):
 
 
 def test_messages_without_a_client_axis_are_refused():
-    for x in (1.0, np.ones(3)):
-        with pytest.raises(FairFLError, match=r"Give messages \[run, client, ...\]"):
+    for x in (1.0, np.ones(2), np.ones((1, 3)), np.ones((2, 3, 4))):
+        with pytest.raises(FairFLError, match="Give one vector for each of the 3 clients"):
             SecAgg(3)(x)
     assert SecAgg(3).sum(np.ones((3, 0))).shape == (0,)
 
@@ -852,7 +853,7 @@ def test_a_sum_does_no_more_than_it_must(monkeypatch):
         monkeypatch.setattr(secagg, name, counted(name, getattr(secagg, name)))
     agg = SecAgg(5, dropouts=2)
     for _ in range(6):
-        agg(np.ones((1, 5, 13)))
+        agg(np.ones((5, 13)))
     # Each key is tried once. Beside the masks of pairs a client has one of its own, which the server makes again. Of 5 shares
     # of its seed 4 are enough, and the fifth is compared.
     assert done == {"agree": 5 * 4 + 5 + 6 * (5 * 4 + 5), "prg": 6 * (5 * 5 + 5), "reconstruct": 6 * (5 + 5)}

@@ -26,7 +26,7 @@ def imported(code: str, *arguments: str) -> set[str]:
 
 def imported_by(*command: str) -> set[str]:
     """The same after a command line, whatever it says and however it ends."""
-    return imported("from fairfl_lite import cli\ntry: cli.main(sys.argv[1:])\nexcept SystemExit: pass", *command)
+    return imported("from fairfl_book import cli\ntry: cli.main(sys.argv[1:])\nexcept SystemExit: pass", *command)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_only_reads_imports_nothing_that_trains(command):
 
 
 def test_the_ledger_is_read_without_what_measures_it():
-    assert not imported("from fairfl_lite import ledger\nassert len(ledger.claims('rankff')) > 100") & TRAINING
+    assert not imported("from fairfl_book import ledger\nassert len(ledger.claims('rankff')) > 100") & TRAINING
 
 
 def test_the_package_itself_imports_only_the_standard_library():
@@ -72,8 +72,9 @@ def test_the_names_to_start_from_are_those_of_their_modules():
     assert (Debias, FairFed) == (clients.Debias, methods.FairFed)
     for name in fairfl_lite._HOMES:
         assert name in dir(fairfl_lite)
-        assert callable(getattr(fairfl_lite, name)), name
-    assert set(methods.__all__) <= set(dir(fairfl_lite))
+        assert getattr(getattr(fairfl_lite, name), "__name__", "Answer").removeprefix("fairfl_lite.") == name
+    assert {*fairfl_lite.__all__, "SecAgg"} == {*fairfl_lite._HOMES}
+    assert set(methods.__all__) <= set(fairfl_lite.__all__) <= set(dir(fairfl_lite))
     with pytest.raises(AttributeError, match="module 'fairfl_lite' has no attribute 'FedAvgg'"):
         _ = fairfl_lite.FedAvgg
     with pytest.raises(ImportError, match="cannot import name 'Federatoin'"):

@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairfl_lite import cli, ledger, store
+from fairfl_book import cli, ledger
+from fairfl_book.experiments.base import Task
+from fairfl_lite import store
 from fairfl_lite.errors import FairFLError, StorageError, refused
-from fairfl_lite.experiments.base import Task
 
 
 def test_what_is_kept_comes_back(tmp_path: Path) -> None:
@@ -274,7 +275,7 @@ def test_compiled_code_of_another_user_is_not_run(tmp_path: Path, monkeypatch: p
 def test_a_run_record_of_another_shape_is_a_run_not_done(make_project: Callable) -> None:
     from small import notebook
 
-    from fairfl_lite.press import outputs, runner
+    from fairfl_book.notebooks import outputs, runner
 
     project = make_project({"one": notebook("1")})
     job = runner.job(project, "one")

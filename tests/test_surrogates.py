@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from asking import first_models, gradient
 from test_federation import images, tables
 
 from fairfl_lite import metrics
@@ -123,10 +124,10 @@ def test_sums_by_group_and_label_give_the_same(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_loss_and_bias_of_a_federation(kind):
     for fed in (tables(), images()):
-        theta = fed.start()
-        values, slopes = fed.gradient(theta, LossAndBias(SoftBias(kind)))
-        loss, by_loss = fed.gradient(theta, mean_loss)
-        bias, by_bias = fed.gradient(theta, SoftBias(kind))
+        theta = first_models(fed)
+        values, slopes = gradient(fed, theta, LossAndBias(SoftBias(kind)))
+        loss, by_loss = gradient(fed, theta, mean_loss)
+        bias, by_bias = gradient(fed, theta, SoftBias(kind))
         np.testing.assert_allclose(values, np.stack([loss, bias], 2), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(slopes, np.stack([by_loss, by_bias], 2), rtol=1e-4, atol=1e-5)
 

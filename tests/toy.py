@@ -19,7 +19,7 @@ def rows(n=400, seed=0):
 
 
 def uneven(local, **options):
-    """Three clients in two runs; in the second one client 1 has no rows, so that a place of `who` is empty there."""
+    """Three clients in two runs; in the second one client 1 has no rows, so that fewer take part there."""
     table = rows()
     dealt = [[np.arange(60), np.arange(60, 90), np.arange(90, 170)], [np.arange(40), np.arange(0), np.arange(100, 150)]]
     train = Shards.of(table.X, table.y, table.a, dealt)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import contextlib
+import inspect
 import io
 import symtable
 from collections.abc import Iterator
 from typing import Any
 
-from fairfl_lite.press import lessons
+from fairfl_book.notebooks import lessons
 
 FEWEST = 3  # wrong answers to an exercise
 
@@ -40,7 +42,10 @@ def tried(notebook: Any) -> Iterator[tuple[lessons.Exercise, str, str, list[str]
     def marks(*sources: str) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as said:
             for source in sources:
-                exec(compile(source, "<cell>", "exec"), space)
+                code = compile(source, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+                waiting = eval(code, space)
+                if code.co_flags & inspect.CO_COROUTINE:  # a cell that awaits what it asks
+                    asyncio.run(waiting)
         return "".join(line[0] for line in said.getvalue().splitlines() if line and line[0] in "✓✗○")
 
     for cell in kept:

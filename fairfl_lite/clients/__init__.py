@@ -2,6 +2,6 @@
 
 from fairfl_lite.clients.attacks import Attack
 from fairfl_lite.clients.debias import Debias
-from fairfl_lite.clients.local import Local
+from fairfl_lite.clients.training import ClientTraining
 
-__all__ = ["Attack", "Debias", "Local"]
+__all__ = ["Attack", "Debias", "ClientTraining"]

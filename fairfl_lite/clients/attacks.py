@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from fairfl_lite import streams
 from fairfl_lite.errors import FairFLError, choose
 
+if TYPE_CHECKING:
+    from fairfl_lite.federation.one import OneFederation
+
 Lie = Literal["enlarge", "random", "zero"]
 Sent = Literal["model", "update"]
-
-
-class Attacked(Protocol):
-    """What an attack asks of a federation."""
-
-    @property
-    def seeds(self) -> tuple[int, ...]: ...
-
-    @property
-    def clients(self) -> int: ...
-
-    def sizes(self) -> np.ndarray: ...
-
-    def rng(self, purpose: str, t: int = 0) -> list[np.random.Generator]: ...
 
 
 @dataclass(frozen=True)
@@ -56,37 +45,39 @@ class Attack:
         if not np.isfinite(self.factor):
             raise FairFLError(f"The factor of an attack must be a finite number, not {self.factor!r}.")
 
-    def malicious(self, fed: Attacked) -> np.ndarray:
-        """Who lies, [run, client]."""
-        has = fed.sizes() > 0
+    def check(self, sizes: np.ndarray) -> None:
+        """Refuses clients that there are not, for training rows [run, client]."""
+        has = (sizes > 0).sum(1).min()
         if isinstance(self.clients, tuple):
-            if max(self.clients, default=0) >= fed.clients:
-                raise FairFLError(f"Client {max(self.clients)} cannot be malicious: there are {fed.clients}, counted from 0.")
-            return has & np.isin(np.arange(fed.clients), self.clients)
-        if self.clients > has.sum(1).min():
-            raise FairFLError(f"{self.clients} clients cannot be malicious: {has.sum(1).min()} have training rows.")
-        place = np.stack([rng.permutation(fed.clients) for rng in fed.rng("malicious")])
-        rank = np.where(has, place, fed.clients).argsort(1, kind="stable").argsort(1, kind="stable")
-        return rank < self.clients
+            if max(self.clients, default=0) >= sizes.shape[1]:
+                raise FairFLError(f"Client {max(self.clients)} cannot be malicious: there are {sizes.shape[1]}, counted from 0.")
+        elif self.clients > has:
+            raise FairFLError(f"{self.clients} clients cannot be malicious: {has} have training rows.")
 
-    def trained(self, fed: Attacked, given: np.ndarray, theta: np.ndarray, who: np.ndarray, t: int) -> np.ndarray:
-        """What reaches the server of models theta [run, participant, P] that were trained from `given`."""
+    def liars(self, fed: OneFederation, clients: np.ndarray) -> np.ndarray:
+        """Which of these clients of one federation lie, [client]."""
+        if isinstance(self.clients, tuple):
+            return np.isin(clients, self.clients)
+        place, has = fed.rng("malicious").permutation(fed.n), np.isin(np.arange(fed.n), fed.all_clients)
+        rank = np.where(has, place, fed.n).argsort(kind="stable").argsort(kind="stable")
+        return (rank < self.clients)[clients]
+
+    def sent_model(self, fed: OneFederation, given: np.ndarray, theta: np.ndarray, clients: np.ndarray, t: int) -> np.ndarray:
+        """What reaches the server of models theta [client, P] that were trained from `given`."""
         if self.of == "model":
-            return self(fed, theta, who, t)
-        liars = (who >= 0) & np.take_along_axis(self.malicious(fed), np.maximum(who, 0), 1)
-        return np.where(liars[..., None], given + self(fed, theta - given, who, t), theta)
+            return self.sent(fed, theta, clients, t)
+        return np.where(self.liars(fed, clients)[:, None], given + self.sent(fed, theta - given, clients, t), theta)
 
-    def __call__(self, fed: Attacked, messages: np.ndarray, who: np.ndarray, t: int) -> np.ndarray:
-        """What reaches the server of messages [run, participant, ..., P] in round t."""
-        liars = (who >= 0) & np.take_along_axis(self.malicious(fed), np.maximum(who, 0), 1)
+    def sent(self, fed: OneFederation, messages: np.ndarray, clients: np.ndarray, t: int) -> np.ndarray:
+        """What reaches the server of messages [client, ..., P] in round t."""
+        liars = self.liars(fed, clients)
         if self.kind != "random":
-            factor = self.factor if self.kind == "enlarge" else 0.0
-            by = np.where(liars, factor, 1.0).astype(messages.dtype)
+            by = np.where(liars, self.factor if self.kind == "enlarge" else 0.0, 1.0).astype(messages.dtype)
             with np.errstate(over="ignore"):  # a model that is enlarged in every round ends at infinity, and the run says so
-                return messages * by.reshape(*by.shape, *[1] * (messages.ndim - 2))
+                return messages * by.reshape(-1, *[1] * (messages.ndim - 1))
         sent = messages.copy()
-        for r, i in np.argwhere(liars):
-            noise = streams.stream(fed.seeds[r], "attack", t, int(who[r, i])).standard_normal(sent.shape[2:])
-            length = np.linalg.norm(messages[r, i].astype(np.float64), axis=-1, keepdims=True)
-            sent[r, i] = noise * length / np.linalg.norm(noise, axis=-1, keepdims=True)
+        for i in np.flatnonzero(liars):
+            noise = streams.stream(fed.seed, "attack", t, int(clients[i])).standard_normal(sent.shape[1:])
+            length = np.linalg.norm(messages[i].astype(np.float64), axis=-1, keepdims=True)
+            sent[i] = noise * length / np.linalg.norm(noise, axis=-1, keepdims=True)
         return sent

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, get_args
-from weakref import WeakKeyDictionary
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from fairfl_lite.data.shards import Examples, Shards
+from fairfl_lite import streams
+from fairfl_lite.data.shards import Examples
 from fairfl_lite.errors import FairFLError
+
+if TYPE_CHECKING:
+    from fairfl_lite.engines import Work
+    from fairfl_lite.federation.one import OneFederation, Request
 
 Kind = Literal["none", "local", "global", "fairbalance"]
 
 
-class Asked(Protocol):
-    """What debiasing asks of a federation."""
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """What clients do to their own rows before they train on them.
 
-    @property
-    def clients(self) -> int: ...
+    weights : what a row of each group and label weighs, [client, group, label]; None where all weigh alike. balanced : which
+    clients fill up their rarer label, see `fairbalance`, [client]; None for nobody. Their rows all weigh alike. group : train on
+    the rows of this group alone; None for all.
+    """
 
-    @property
-    def shards(self) -> Mapping[str, Shards]: ...
+    weights: np.ndarray | None = None
+    balanced: np.ndarray | None = None
+    group: int | None = None
 
-    def everybody(self) -> np.ndarray: ...
-
-    def rng(self, purpose: str, t: int = 0) -> list[np.random.Generator]: ...
-
-    def sum(self, messages: np.ndarray) -> np.ndarray: ...
+    @cached_property
+    def key(self) -> bytes:
+        """What tells two of them apart."""
+        arrays = [b"" if part is None else part.tobytes() for part in (self.weights, self.balanced)]
+        return b"|".join([*arrays, str(self.group).encode()])
 
 
 @dataclass(frozen=True)
@@ -50,42 +60,34 @@ class Debias:
         if not 0 <= self.share <= 1:
             raise FairFLError(f"The share of debiasing clients must be between 0 and 1, not {self.share}.")
 
-    def choices(self, fed: Asked) -> np.ndarray:
-        """What each client does, [run, client]."""
-        place = np.stack([rng.permutation(fed.clients) for rng in fed.rng("debias")])
-        return np.where(place < round(self.share * fed.clients), self.kind, self.rest)
+    def kinds(self, fed: OneFederation) -> np.ndarray:
+        """What each of all clients does, [n]."""
+        return np.where(fed.rng("debias").permutation(fed.n) < round(self.share * fed.n), self.kind, self.rest)
 
-    def rows(self, fed: Asked, who: np.ndarray | None = None) -> Shards:
-        """The rows that the clients train on; `who` [run, participant] are those whose counts make the global weights (all).
+    async def training_rows(self, fed: OneFederation, clients: np.ndarray) -> TrainingRows | None:
+        """What these clients do to their rows before they train; None where nobody does anything.
 
-        Those for all are made once for each federation. A client without rows has nothing to debias.
+        Weights of kind "global" come from the counts of all that are named, added up; those of "local" from each client's own.
         """
-        if who is not None:
-            return self._rows(fed, who)
-        made = _MADE.setdefault(fed, {})
-        if self not in made:
-            made[self] = self._rows(fed, None)
-        return made[self]
+        key = (self, clients.tobytes())
+        if key not in fed.remembered:  # the same in every round with the same clients
+            fed.remembered.clear()
+            fed.remembered[key] = await self._training_rows(fed, clients)
+        return fed.remembered[key]
 
-    def _rows(self, fed: Asked, who: np.ndarray | None) -> Shards:
-        choices, shards = self.choices(fed), fed.shards["train"]
-        if np.isin(choices, ("local", "global")).any():
-            census = shards.census()
-            asked = fed.everybody() if who is None else who
-            counted = np.where((asked >= 0)[..., None, None], np.take_along_axis(census, asked[..., None, None], 1), 0)
-            kinds = {"local": reweighing(census), "global": reweighing(fed.sum(counted))[:, None]}
-            weights = np.ones(census.shape)
-            for kind, table in kinds.items():
-                weights = np.where((choices == kind)[..., None, None], table, weights)
-            shards = shards.weighted(weights)
-        if (choices == "fairbalance").any():
-            if shards.X.ndim != 2 or shards.examples.classes != 2:
-                raise FairFLError("FairBalance fills up the rarer of two labels in a table: it has no meaning for other data.")
-            shards = fairbalance(fed, shards, (choices == "fairbalance") & (shards.sizes > 0))
-        return shards
-
-
-_MADE: MutableMapping[Asked, dict[Debias, Shards]] = WeakKeyDictionary()
+    async def _training_rows(self, fed: OneFederation, clients: np.ndarray) -> TrainingRows | None:
+        kinds = self.kinds(fed)[clients]
+        weights = None
+        if np.isin(kinds, ("local", "global")).any():
+            counts = await fed.group_label_counts(clients)
+            tables = {"local": reweighing(counts)}
+            if (kinds == "global").any():
+                tables["global"] = reweighing(fed.sum(counts))
+            weights = np.ones(counts.shape)
+            for kind, table in tables.items():
+                weights = np.where((kinds == kind)[:, None, None], table, weights)
+        balanced = kinds == "fairbalance"
+        return TrainingRows(weights, balanced) if weights is not None or balanced.any() else None
 
 
 def require_debias(value: object) -> None:
@@ -103,8 +105,56 @@ def reweighing(census: np.ndarray) -> np.ndarray:
     return np.where(full, by_a * by_y / np.where(full, n * census, 1), 1.0)
 
 
-def fairbalance(fed: Asked, shards: Shards, who: np.ndarray) -> Shards:
-    """Class balancing inside clusters, without the sensitive attribute (Yan, Kao and Ferrara, 2020), for clients in `who`.
+Balanced = dict[tuple[int, int], tuple[np.ndarray, ...]]
+"""What `fairbalance` gave for a client of a run: made once, since it costs more than many rounds."""
+
+
+def prepared(work: Work, requests: Sequence[Request], balanced: Balanced) -> Work:
+    """The replicas of these requests to train, on their rows as each request's TrainingRows wants them. What several of them do
+    alike, such as clients of one seed under several methods, is made once."""
+    fed, examples, grown = requests[0].fed, work.examples, list[tuple[np.ndarray, ...]]()
+    asked = [(request, i) for request in requests for i in range(len(request.clients))]
+    made, first, index, weight, sizes = dict[Any, int](), list[int](), list[np.ndarray](), list[np.ndarray](), list[int]()
+    for (request, i), start, stop in zip(asked, work.start, work.stop, strict=True):
+        wanted: TrainingRows = request.own[1]
+        by = None if wanted.weights is None else wanted.weights[i]
+        fill = wanted.balanced is not None and bool(wanted.balanced[i]) and stop > start
+        place = (request.run, int(request.clients[i]))
+        key = (*place, fill, wanted.group, b"" if by is None or fill else by.tobytes())
+        if key not in made:
+            made[key], rows = len(sizes), work.index[start:stop]
+            rows = rows if wanted.group is None else rows[examples.a[rows] == wanted.group]
+            if fill:
+                if place not in balanced:
+                    balanced[place] = fairbalance(examples, rows, balancing_rng(fed.seeds[place[0]], fed.clients, place[1]))
+                (rows, *new), by = balanced[place], None
+                behind = len(examples) + sum(len(each[0]) for each in grown)
+                grown.append(tuple(new))
+                rows = np.concatenate([rows, np.arange(behind, behind + len(new[0]))]).astype(np.int32)
+            index.append(rows)
+            weight.append(
+                np.ones(len(rows), np.float32) if by is None else by[examples.a[rows], examples.y[rows]].astype(np.float32)
+            )
+            sizes.append(len(rows))
+        first.append(made[key])
+    if grown:
+        X, y, a = (
+            np.concatenate([old, *(new[j] for new in grown)]) for j, old in enumerate((examples.X, examples.y, examples.a))
+        )
+        examples = Examples(X, y, a, examples.classes, examples.groups)
+    ends = np.cumsum(sizes)
+    return replace(work, examples=examples, index=np.concatenate(index), weight=np.concatenate(weight),
+                   start=(ends - sizes)[first], stop=ends[first])  # fmt: skip
+
+
+def balancing_rng(seed: int, clients: int, client: int) -> np.random.Generator:
+    """What one of so many clients draws from to balance its rows."""
+    return np.random.default_rng(streams.stream(seed, "fairbalance", 0).integers(2**31, size=clients)[client])
+
+
+def fairbalance(examples: Examples, own: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Class balancing inside clusters, without the sensitive attribute (Yan, Kao and Ferrara, 2020), of a client's `own` rows:
+    those that it keeps, and X, y and a of those that it makes.
 
     The client's rows are clustered by k-means; the quarter that fits its cluster least is left out; then the rarer label
     of each cluster is filled up to parity with rows made between one of its rows and a neighbour of any label. k from
@@ -112,38 +162,16 @@ def fairbalance(fed: Asked, shards: Shards, who: np.ndarray) -> Shards:
     instead of to all rows, and where a feature has 50 values or fewer a made row takes the middle value of its neighbours
     instead of a mixture. The attribute `a` of a made row is that of the row it starts from; training never reads it.
     """
-    from threadpoolctl import threadpool_limits
-
-    X, y, a, pieces, weights = [shards.X], [shards.y], [shards.a], [], []
-    made_rows = len(shards.X)
-    drawn = np.stack([rng.integers(2**31, size=fed.clients) for rng in fed.rng("fairbalance")])
-    few = np.array([len(np.unique(column)) <= 50 for column in shards.X.T])
-    done: dict[tuple[int, int], np.ndarray] = {}  # runs that differ only in a setting share their rows
-    for r, k in np.ndindex(*shards.sizes.shape):
-        rows = shards.rows(r, k)
-        weight = shards.weight[shards.start[r, k] : shards.start[r, k + 1]] if shards.weight.size else None
-        if who[r, k]:
-            same = (int(shards.start[r, k]), int(drawn[r, k]))
-            if same not in done:
-                with threadpool_limits(1):  # its threads and those of the kernels would wait for each other
-                    kept, new_X, new_y, new_a = _balance(shards, rows, few, np.random.default_rng(drawn[r, k]))
-                for whole, new in ((X, new_X), (y, new_y), (a, new_a)):
-                    whole.append(new)
-                done[same] = np.concatenate([kept, np.arange(made_rows, made_rows + len(new_X))])
-                made_rows += len(new_X)
-            rows, weight = done[same], None
-        pieces.append(rows)
-        weights.append(np.ones(len(rows), np.float32) if weight is None else weight)
-    runs, clients = shards.sizes.shape
-    grown = Examples(np.concatenate(X), np.concatenate(y), np.concatenate(a), shards.examples.classes, shards.examples.groups)
-    dealt = Shards.deal(grown, [pieces[r * clients : (r + 1) * clients] for r in range(runs)])
-    return replace(dealt, weight=np.concatenate(weights))
+    if examples.X.ndim != 2 or examples.classes != 2:
+        raise FairFLError("FairBalance fills up the rarer of two labels in a table: it has no meaning for other data.")
+    with threadpool_limits(1):  # its threads and those of the kernels would wait for each other
+        return _filled(examples, own, examples.few_valued, rng)
 
 
-def _balance(shards: Shards, rows: np.ndarray, few: np.ndarray, rng: np.random.Generator):
+def _filled(examples: Examples, rows: np.ndarray, few: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     from sklearn.neighbors import NearestNeighbors
 
-    X, y, a = shards.X[rows], shards.y[rows], shards.a[rows]
+    X, y, a = examples.X[rows], examples.y[rows], examples.a[rows]
     label, fit = _clusters(X, rng)
     inside = fit >= np.quantile(fit, 0.25)
     made: list[list[np.ndarray]] = [[X[:0]], [y[:0]], [a[:0]]]

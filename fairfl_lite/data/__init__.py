@@ -2,7 +2,7 @@
 
 from fairfl_lite.data.images import Images
 from fairfl_lite.data.partition import Draw, Partition, histogram
-from fairfl_lite.data.registry import DATASETS, available, check, digest, fetch, images, listing, load
+from fairfl_lite.data.registry import DATASETS, available, check, digest, fetch, images, listing, load, register
 from fairfl_lite.data.sources import DataCard, Dataset, File
 from fairfl_lite.data.table import Table
 
@@ -23,4 +23,5 @@ __all__ = [
     "images",
     "listing",
     "load",
+    "register",
 ]

@@ -1,50 +1,109 @@
-"""The datasets by name, and what can be asked of one. A new dataset is one module and one entry here."""
+"""The datasets by name, and what can be asked of one. A new dataset is one module with a DATASET, and is found."""
 
 import inspect
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from fairfl_lite.data import (
-    acsincome,
-    acspubliccoverage,
-    adult,
-    cifar10,
-    compas,
-    dutch,
-    eicu,
-    law_school,
-    mnist,
-    sources,
-    synthetic,
-    tiles,
-)
+from fairfl_lite.data import sources
+from fairfl_lite.data.cards import DataCard
 from fairfl_lite.data.images import Images, parsed
 from fairfl_lite.data.sources import Dataset
 from fairfl_lite.data.table import SCALINGS, Table, scale
 from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.store import fingerprint
 
-DATASETS: dict[str, Dataset] = {
-    dataset.name: dataset
-    for dataset in (
-        adult.DATASET,
-        compas.DATASET,
-        law_school.DATASET,
-        dutch.DATASET,
-        acsincome.DATASET,
-        acspubliccoverage.DATASET,
-        synthetic.DATASET,
-        eicu.DATASET,
-        eicu.STAND_IN,
-        tiles.DATASET,
-        tiles.STAND_IN,
-        mnist.DATASET,
-        cifar10.DATASET,
-    )
-}
+DISCOVERS = "fairfl_lite.data"  # what is imported as it is found counts all the same, see imports
+_CONSTANT = re.compile(r"^(DATASET|STAND_IN)\b[^=\n]*=", re.MULTILINE)
+Own = TypeVar("Own", Dataset, Callable[..., Table])
+
+
+def _own() -> dict[str, Dataset]:
+    """The datasets that modules beside this one hold as DATASET or STAND_IN; no other module is imported, one needs torch."""
+    found: dict[str, Dataset] = {}
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        for constant in _CONSTANT.findall(file.read_text(encoding="utf-8")):
+            dataset = getattr(import_module(f"{DISCOVERS}.{file.stem}"), constant)
+            found[dataset.name] = dataset
+    return found
+
+
+DATASETS = _own()
+
+
+def register(dataset: Own, name: str | None = None) -> Own:
+    """Have `load` know a dataset of yours by its name, as long as Python runs.
+
+    Parameters
+    ----------
+    dataset : Dataset or function
+        A Dataset, or a function that returns a Table. The arguments of the function become options of `load`.
+    name : str, optional
+        What to load the table of a function by; the name of the function if None. A Dataset has a name already.
+
+    Returns
+    -------
+    Dataset or function
+        What was given, so that ``@register`` can stand above a function.
+
+    Raises
+    ------
+    FairFLError
+        If there is a dataset of that name already, or `dataset` is neither of the two.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fairfl_lite import Table, load, register
+    >>> def loans():
+    ...     frame = pd.DataFrame({"income": [1.0, 2.0], "sex": ["f", "m"], "paid": [0, 1]})
+    ...     return Table.from_frame(frame, label="paid", sensitive="sex", name="loans")
+    >>> _ = register(loans)
+    >>> load("loans")
+    Table('loans', 2 rows, 1 features, sensitive='sex')
+    """
+    if isinstance(dataset, Dataset):
+        if name not in (None, dataset.name):
+            raise FairFLError(f"The dataset is named {dataset.name!r}: register it without another name, or rename it.")
+        entry = dataset
+    elif callable(dataset):
+        entry = _of_function(dataset, name or str(getattr(dataset, "__name__", type(dataset).__name__)))
+    else:
+        raise FairFLError(f"Register a Dataset, or a function that returns a Table, not a {type(dataset).__name__}.")
+    if entry.name in DATASETS:
+        raise FairFLError(f"There is a dataset named {entry.name!r} already: give yours another name.")
+    DATASETS[entry.name] = entry
+    return dataset
+
+
+def _of_function(make: Callable[..., Table], name: str) -> Dataset:
+    """A dataset whose rows are what a function of the user returns."""
+    known = list(inspect.signature(make).parameters)
+
+    @wraps(make)
+    def build(paths: Any, *, encoding: str = "codes", **options: Any) -> Table:
+        options |= {"encoding": encoding} if "encoding" in known or encoding != "codes" else {}
+        for option in options:
+            if option not in known:
+                raise FairFLError(f"Dataset {name!r} has no option {option!r}: its function has no argument of that name.")
+        table = make(**options)
+        if not isinstance(table, Table):
+            raise FairFLError(f"The function of dataset {name!r} must return a Table, not a {type(table).__name__}.")
+        return table
+
+    try:
+        made = inspect.getsource(make)
+    except (OSError, TypeError):  # typed in by hand, or no plain function
+        made = f"{make!r}"
+    said = "It is registered by the user."
+    card = DataCard(name, said, said, said, said, licence="", url="", citation="")
+    return Dataset(name, card, build, "call its function", origin="registered", generated=made, scaled=True)
 
 
 def load(name: str, *, encoding: str = "codes", sensitive: str | None = None, scaling: str = "standard", **options: Any) -> Table:
@@ -65,6 +124,10 @@ def load(name: str, *, encoding: str = "codes", sensitive: str | None = None, sc
     if sensitive is not None:
         options["sensitive"] = sensitive
     table = dataset.build(fetch(name), encoding=encoding, **options)
+    if dataset.scaled:
+        if scaling not in ("standard", table.scaling):
+            raise FairFLError(f"The function of dataset {name!r} scales its rows as {table.scaling!r}: change it there.")
+        return table
     digest = table.digest if scaling == "standard" else fingerprint(table.digest, scaling)
     return replace(table, X=scale(table.X, scaling), scaling=scaling, digest=digest)
 

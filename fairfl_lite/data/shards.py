@@ -52,6 +52,15 @@ class Examples:
     def __len__(self) -> int:
         return len(self.y)
 
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.X.shape[1:]))
+        return f"Examples({len(self):,} rows of {shape} features, {self.classes} classes, {self.groups} groups)"
+
+    @cached_property
+    def few_valued(self) -> np.ndarray:
+        """Which features of a table have 50 values or fewer, [feature]."""
+        return np.array([len(np.unique(column)) <= 50 for column in self.X.T])
+
     @cached_property
     def first(self) -> np.ndarray:
         """For each row of a table the first one that is equal in features, label and group, [n]."""
@@ -147,6 +156,9 @@ class Shards:
         if self.weight.size not in (0, self.index.size) or not fine:
             raise FairFLError("Weights of rows must be finite numbers, one for each row that a client holds.")
 
+    def __repr__(self) -> str:
+        return f"Shards({len(self.start)} runs, {self.clients} clients, {self.index.size:,} places, {self.examples!r})"
+
     @property
     def X(self) -> np.ndarray:
         return self.examples.X
@@ -204,6 +216,10 @@ class Shards:
 
     def census(self) -> np.ndarray:
         """Row counts by group and label, [run, client, group, label]."""
+        return self._census
+
+    @cached_property
+    def _census(self) -> np.ndarray:
         groups, classes = self.examples.groups, self.examples.classes
         out = np.zeros((*self.sizes.shape, groups, classes), np.int64)
         for r, k in np.ndindex(*self.sizes.shape):
@@ -212,6 +228,7 @@ class Shards:
             codes *= classes
             codes += self.y[rows]
             out[r, k] = np.bincount(codes, minlength=groups * classes).reshape(groups, classes)
+        out.flags.writeable = False
         return out
 
     def weighted(self, by: np.ndarray) -> Shards:
@@ -231,6 +248,9 @@ class Standard:
 
     shift: np.ndarray
     scale: np.ndarray
+
+    def __repr__(self) -> str:
+        return "Standard({} runs, {} features)".format(*self.shift.shape)
 
     @classmethod
     def of(cls, shards: Shards) -> Standard:

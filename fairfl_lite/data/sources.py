@@ -61,6 +61,7 @@ class Dataset:
         no registered sha256. When one matches, its files are used instead of `files`.
     origin : where the owner's files come from, for the listing.
     generated : for rows that are made here, a text that changes whenever they would; empty for files.
+    scaled : whether `build` scales X itself, and the Table says how.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Dataset:
     origin: str = ""
     generated: str = ""
     pixels: Callable[[Mapping[str, Path]], tuple[NDArray[np.uint8], NDArray[np.int64], int]] | None = None
+    scaled: bool = False
 
     @property
     def stand_in(self) -> bool:

@@ -1,7 +1,10 @@
 """A dataset in memory: features, label, sensitive attribute, and the raw columns to partition by."""
 
+from __future__ import annotations
+
+import hashlib
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
@@ -11,7 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.errors import FairFLError, choose, nearest
+from fairfl_lite.store import fingerprint
 from fairfl_lite.streams import stream
 
 Rows = NDArray[np.int64]
@@ -53,6 +57,89 @@ class Table:
         if odd:
             raise FairFLError(f"Dataset {self.name!r}: {odd[0]!r} holds what is no number, or too large a one: correct its file.")
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        label: str,
+        sensitive: str,
+        features: Sequence[str] | None = None,
+        name: str = "frame",
+        favourable: Any = None,
+        privileged: Any = None,
+        encoding: str = "codes",
+        scaling: str = "standard",
+    ) -> Table:
+        """A pandas DataFrame as a Table.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            One row per person. No value may be missing in any column.
+        label : str
+            The column to predict.
+        sensitive : str
+            The column that says which group a row belongs to: two groups or more.
+        features : sequence of str, optional
+            The columns that a model reads; all but `label` and `sensitive` if None.
+        name : str
+            What messages call the table.
+        favourable : optional
+            The value of `label` that becomes y = 1; every other value becomes 0. A label of 0 and 1, of -1 and 1, or of False
+            and True needs none, and 1 is favourable then.
+        privileged : optional
+            The value of `sensitive` that becomes a = 1; every other value becomes 0. If None, the groups are numbered from 0 in
+            the sorted order of their values.
+        encoding : {"codes", "onehot"}
+            How columns of text, categories and truth values become numbers, see `encode`. Columns of numbers stay as they are.
+        scaling : {"standard", "minmax", "none"}
+            How the columns of X are scaled, see `scale`.
+
+        Returns
+        -------
+        Table
+            Its `columns` are all columns of the frame as they are there, for `Partition.by_column`; its digest follows from what
+            the table holds, and not from the index of the frame.
+
+        Raises
+        ------
+        FairFLError
+            If `frame` is not a DataFrame, lacks a column, has a missing value, or has a label or a sensitive column that cannot
+            be used. The error is one sentence that says what to change.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [1.0, 3.0], "job": ["cook", "nurse"], "sex": ["f", "m"], "paid": ["no", "yes"]})
+        >>> table = Table.from_frame(frame, label="paid", sensitive="sex", favourable="yes")
+        >>> table
+        Table('frame', 2 rows, 2 features, sensitive='sex')
+        >>> table.features, table.y.tolist(), table.a.tolist()
+        (('income', 'job'), [0, 1], [0, 1])
+        """
+        choose(encoding, ("codes", "onehot"), "encoding")
+        choose(scaling, SCALINGS, "scaling")
+        frame = _whole(frame, name)
+        if isinstance(features, str):
+            raise FairFLError(f"Give features as a list of names: features=[{features!r}].")
+        for column in (label, sensitive):
+            choose(column, frame.columns, f"column of dataset {name!r} named")
+        used = [column for column in frame.columns if column not in (label, sensitive)] if features is None else list(features)
+        for column in used:
+            choose(column, frame.columns, f"column of dataset {name!r} named")
+        if label == sensitive or label in used or len({*used}) != len(used) or not used:
+            raise FairFLError(
+                f"Dataset {name!r} needs a label, another sensitive column, and features, each once and not the label."
+            )
+        y = _coded(frame[label], name, "favourable", favourable)
+        a = _coded(frame[sensitive], name, "privileged", privileged)
+        X, names = encode(*_readable(frame[used], name), encoding)
+        columns = raw(frame, frame.columns)
+        options = {"encoding": encoding, "label": label, "sensitive": sensitive}
+        digest = fingerprint(options, names, [_held(part) for part in (X, y, a)], {c: _held(v) for c, v in columns.items()})
+        digest = digest if scaling == "standard" else fingerprint(digest, scaling)
+        return cls(name, scale(X, scaling), y, a, names, sensitive, columns, digest, options=options, scaling=scaling)
+
     def __len__(self) -> int:
         return len(self.y)
 
@@ -91,6 +178,85 @@ class Table:
         taken = int(validation * len(order) + 1e-9)
         parts = {"train": order[taken:], "validation": order[:taken], "test": np.flatnonzero(part == "test")}
         return {name: np.sort(rows) for name, rows in parts.items()}
+
+
+def _whole(frame: Any, name: str) -> pd.DataFrame:
+    """The frame of a user with names of columns as text, if it is one, has rows, and lacks nothing."""
+    if not isinstance(frame, pd.DataFrame):
+        raise FairFLError(
+            f"Table.from_frame takes a pandas DataFrame, not a {type(frame).__name__}: pd.DataFrame(...) makes one."
+        )
+    if not len(frame):
+        raise FairFLError(f"Dataset {name!r} has no rows: the DataFrame is empty.")
+    frame = frame.set_axis([str(column) for column in frame.columns], axis=1)
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise FairFLError(f"Dataset {name!r} has two columns named {twice!r}: rename one of them.")
+    for column, missing in frame.isna().items():
+        if missing.any():
+            first = frame.index[int(missing.to_numpy().argmax())]
+            raise FairFLError(f"Column {column!r} of dataset {name!r} has {missing.sum()} missing values, the first in row "
+                              f"{first}: fill them in, or leave out the rows or the column.")  # fmt: skip
+    return frame
+
+
+def _coded(column: pd.Series, name: str, which: str, one: Any) -> NDArray[np.int8]:
+    """The label or the sensitive column of a user as codes, 1 for the value `one`."""
+    try:
+        codes, values = pd.factorize(column, sort=True)
+    except TypeError as error:
+        raise FairFLError(f"Column {column.name!r} of dataset {name!r} mixes text with numbers: make it one of them.") from error
+    found = list(values)
+    said = ", ".join(str(value) for value in found[:6]) + (", ..." if len(found) > 6 else "")
+    if len(found) < 2:
+        raise FairFLError(f"Column {column.name!r} of dataset {name!r} has only the value {said}: it needs two at least.")
+    if one is None and which == "favourable":
+        if len(found) != 2:
+            raise FairFLError(f"The label {column.name!r} of dataset {name!r} has {len(found)} values ({said}) and needs two: "
+                              "name the one that counts as 1, favourable=..., or leave out rows.")  # fmt: skip
+        if found not in ([0, 1], [-1, 1]):
+            raise FairFLError(f"The label {column.name!r} of dataset {name!r} is {found[0]} or {found[1]}: say which of them is "
+                              "favourable=...")  # fmt: skip
+        one = 1
+    if one is None:
+        if len(found) > 100:
+            raise FairFLError(f"Column {column.name!r} of dataset {name!r} has {len(found)} groups: join them to 100 at most, or "
+                              "give privileged=...")  # fmt: skip
+        return codes.astype(np.int8)
+    if one not in found:
+        near = nearest(str(one), [str(value) for value in found], cutoff=0.4)
+        hint = f"did you mean {near!r}?" if near else f"its values are {said}."
+        raise FairFLError(f"Column {column.name!r} of dataset {name!r} never has the {which} value {one!r}: {hint}")
+    return (codes == found.index(one)).astype(np.int8)
+
+
+def _readable(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, set[str]]:
+    """The features of a user, and which of them are categories; refuses what a model cannot read."""
+    categorical = set()
+    for column, values in frame.items():
+        if pd.api.types.is_datetime64_any_dtype(values) or pd.api.types.is_timedelta64_dtype(values):
+            raise FairFLError(f"Column {column!r} of dataset {name!r} holds dates or durations: turn it into numbers, or leave "
+                              "it out of the features.")  # fmt: skip
+        if not pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values):
+            categorical.add(str(column))
+            if values.dtype == object:  # values of any kind, which need not have an order
+                frame = frame.assign(**{str(column): values.astype(str)})
+        elif pd.api.types.is_complex_dtype(values) or not _finite(values):
+            raise FairFLError(
+                f"Column {column!r} of dataset {name!r} holds a number that is not finite or is too large: correct it."
+            )
+    return frame, categorical
+
+
+def _finite(values: pd.Series) -> bool:
+    with np.errstate(over="ignore"):  # what single precision cannot hold becomes infinite
+        return bool(np.isfinite(values.to_numpy(np.float32)).all())
+
+
+def _held(values: NDArray[Any]) -> str:
+    """sha256 of an array: its type, and what is in it."""
+    values = values.astype(str) if values.dtype == object else values
+    return hashlib.sha256(f"{values.dtype} ".encode() + values.tobytes()).hexdigest()
 
 
 def read_csv(path: Path, **options: Any) -> pd.DataFrame:

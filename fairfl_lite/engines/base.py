@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from fairfl_lite.clients.local import Local
+from fairfl_lite.clients.training import ClientTraining
 from fairfl_lite.data.shards import Examples, Pixels, Standard
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Work:
 class Engine(Protocol):
     """theta is [model, P]; model[i] says which one replica i takes."""
 
-    def train(self, work: Work, theta: np.ndarray, local: Local, lr: np.ndarray, key: np.ndarray,
+    def train(self, work: Work, theta: np.ndarray, local: ClientTraining, lr: np.ndarray, key: np.ndarray,
               toward: np.ndarray | None) -> np.ndarray:  # fmt: skip
         """Local training of every replica from theta [replica, P], in place; lr and key have one value per replica.
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numba import njit, prange
 
-from fairfl_lite.clients.local import Local
+from fairfl_lite.clients.training import ClientTraining
 from fairfl_lite.data.shards import Pixels
 from fairfl_lite.engines import order as row_order
 from fairfl_lite.engines import plain, simd
@@ -549,8 +549,14 @@ def _flat(X: Any) -> np.ndarray:
     return np.ascontiguousarray(X).reshape(len(X), -1)
 
 
-def _steps(local: Local) -> tuple[Any, ...]:
-    return local.batch, np.float32(local.decay), np.float32(local.momentum), np.float32(local.prox), local.schedule == "cosine"
+def _steps(local: ClientTraining) -> tuple[Any, ...]:
+    return (
+        local.batch_size,
+        np.float32(local.weight_decay),
+        np.float32(local.momentum),
+        np.float32(local.prox),
+        local.schedule == "cosine",
+    )
 
 
 def _losses(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -560,8 +566,18 @@ def _losses(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.log(np.exp(z).sum(1)) - z[np.arange(len(z)), y]
 
 
-def fit(model: Model, theta: np.ndarray, seen: Iterable[tuple[Any, np.ndarray]], y: torch.Tensor, read: Read, local: Local, *,
-        lr: float, weight: torch.Tensor | None = None, toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
+def fit(
+    model: Model,
+    theta: np.ndarray,
+    seen: Iterable[tuple[Any, np.ndarray]],
+    y: torch.Tensor,
+    read: Read,
+    local: ClientTraining,
+    *,
+    lr: float,
+    weight: torch.Tensor | None = None,
+    toward: np.ndarray | None = None,
+) -> np.ndarray:
     """As plain.fit, by the kernels where they can."""
     first = next(seen := iter(seen), None)
     if first is None or not len(y):
@@ -601,11 +617,11 @@ class Convolution:
     model: CNN
     shuffle: Shuffle = "splitmix"
 
-    def train(self, work: Work, theta: np.ndarray, local: Local, lr: np.ndarray, key: np.ndarray,
+    def train(self, work: Work, theta: np.ndarray, local: ClientTraining, lr: np.ndarray, key: np.ndarray,
               toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
         if local.optimizer != "sgd" or not self._takes(work, theta):
             return Plain(self.model, self.shuffle).train(work, theta, local, lr, key, toward)
-        orders = [passes(int(n), local.epochs, local.batch, k, self.shuffle) for n, k in zip(work.rows, key, strict=True)]
+        orders = [passes(int(n), local.epochs, local.batch_size, k, self.shuffle) for n, k in zip(work.rows, key, strict=True)]
         anchor = theta[:1] if not local.prox else theta.copy() if toward is None else np.ascontiguousarray(toward, np.float32)
         speed = np.zeros_like(theta if local.momentum else theta[:1])
         for epoch in range(local.epochs if len(theta) else 0):

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numba import njit
 
-from fairfl_lite.clients.local import Local
+from fairfl_lite.clients.training import ClientTraining
 from fairfl_lite.engines import simd
 from fairfl_lite.engines.base import Of, Work
 from fairfl_lite.engines.compiled import keep_compiled
@@ -674,7 +674,7 @@ class EdgePopup:
     def plain(self) -> Plain:
         return Plain(self.model)
 
-    def train(self, work: Work, theta: np.ndarray, local: Local, lr: np.ndarray, key: np.ndarray,
+    def train(self, work: Work, theta: np.ndarray, local: ClientTraining, lr: np.ndarray, key: np.ndarray,
               toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
         if local.optimizer != "sgd" or local.prox or toward is not None or theta.dtype != np.float32:
             return self.plain.train(work, theta, local, lr, key, toward)
@@ -683,14 +683,14 @@ class EdgePopup:
             if work.stop[i] == work.start[i] or not local.epochs:
                 return
             x, y = self._rows(work, i)
-            batch = local.batch or len(y)
+            batch = local.batch_size or len(y)
             steps = local.epochs * -(-len(y) // batch)
             rates = lr[i] * np.array([local.slowed(step, steps) for step in range(steps)])
-            orders = np.array([order.copy() for order in passes(len(y), local.epochs, local.batch, key[i])])
+            orders = np.array([order.copy() for order in passes(len(y), local.epochs, local.batch_size, key[i])])
             p = self._held(theta[i])
             weight = work.weight[work.start[i] : work.stop[i]] if work.weight.size else np.ones(len(y))
             _fit(p, *self.layout, x, y, weight.astype(np.float32), orders, batch, rates, np.float32(local.momentum),
-                 np.float32(local.decay))  # fmt: skip
+                 np.float32(local.weight_decay))  # fmt: skip
             _give(p, self.layout.place, theta[i])
 
         self._each(one, range(len(theta)))

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numba import get_num_threads, njit, prange
 
-from fairfl_lite.clients.local import Local
 from fairfl_lite.clients.surrogates import LossAndBias, SoftBias
+from fairfl_lite.clients.training import ClientTraining
 from fairfl_lite.data.shards import Standard
 from fairfl_lite.engines import order as row_order
 from fairfl_lite.engines import simd
@@ -566,7 +566,7 @@ class Fused:
 
     model: Dense
 
-    def train(self, work: Work, theta: np.ndarray, local: Local, lr: np.ndarray, key: np.ndarray,
+    def train(self, work: Work, theta: np.ndarray, local: ClientTraining, lr: np.ndarray, key: np.ndarray,
               toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
         if not len(theta):
             return theta
@@ -576,7 +576,17 @@ class Fused:
         anchor = (theta.copy() if toward is None else np.ascontiguousarray(toward, np.float32)) if local.prox else theta[:1]
         data = (work.examples.X, work.examples.y, work.weight, work.index, work.start, work.stop, theta, work.run,
                 inputs.shift, inputs.scale, self.model.hidden)  # fmt: skip
-        how = (rate, np.float32(local.decay), local.epochs, local.batch, key, momentum, prox, local.schedule == "cosine", anchor)
+        how = (
+            rate,
+            np.float32(local.weight_decay),
+            local.epochs,
+            local.batch_size,
+            key,
+            momentum,
+            prox,
+            local.schedule == "cosine",
+            anchor,
+        )
         if local.optimizer == "adam" or not self.model.hidden:
             _train(*data, local.optimizer == "adam", *how, lots(rows))
             return theta

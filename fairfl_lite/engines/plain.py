@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from fairfl_lite.clients.local import Local
+from fairfl_lite.clients.training import ClientTraining
 from fairfl_lite.engines.base import Of, Work
 from fairfl_lite.engines.order import Shuffle, passes
 from fairfl_lite.errors import FairFLError
@@ -36,8 +36,18 @@ def mean_loss(logits: torch.Tensor, y: torch.Tensor, a: torch.Tensor) -> torch.T
     return row_losses(logits, y, "sum") / len(y)
 
 
-def fit(model: Model, theta: np.ndarray, seen: Iterable[tuple[Any, np.ndarray]], y: torch.Tensor, read: Read, local: Local, *,
-        lr: float, weight: torch.Tensor | None = None, toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
+def fit(
+    model: Model,
+    theta: np.ndarray,
+    seen: Iterable[tuple[Any, np.ndarray]],
+    y: torch.Tensor,
+    read: Read,
+    local: ClientTraining,
+    *,
+    lr: float,
+    weight: torch.Tensor | None = None,
+    toward: np.ndarray | None = None,
+) -> np.ndarray:
     """Train one client from theta [P]: torch's own optimiser on the mean of weight * loss over each minibatch.
 
     seen : for each epoch its rows, which may be changed anew each time, and the order to go through them. read : from rows to
@@ -49,8 +59,8 @@ def fit(model: Model, theta: np.ndarray, seen: Iterable[tuple[Any, np.ndarray]],
     anchor = torch.tensor(theta if toward is None else toward, dtype=params.dtype)
     made: Any = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[local.optimizer]
     extra = {"momentum": local.momentum} if local.optimizer == "sgd" else {}
-    optimizer = made([params], lr=lr, weight_decay=local.decay, **extra)
-    size = local.batch or len(y)
+    optimizer = made([params], lr=lr, weight_decay=local.weight_decay, **extra)
+    size = local.batch_size or len(y)
     steps, step = local.epochs * -(-len(y) // size), 0
     for X, order in seen:
         for rows in torch.as_tensor(order).split(size):
@@ -90,12 +100,12 @@ class Plain:
     model: Model
     shuffle: Shuffle = "splitmix"
 
-    def train(self, work: Work, theta: np.ndarray, local: Local, lr: np.ndarray, key: np.ndarray,
+    def train(self, work: Work, theta: np.ndarray, local: ClientTraining, lr: np.ndarray, key: np.ndarray,
               toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
         for i in range(len(theta)):
             X, y, _, read = self._rows(work, i)
             weight = torch.as_tensor(work.weight[work.start[i] : work.stop[i]]).to(torch.as_tensor(theta).dtype)
-            orders = passes(len(y), local.epochs, local.batch, key[i], self.shuffle)
+            orders = passes(len(y), local.epochs, local.batch_size, key[i], self.shuffle)
             model, begin, anchor = self.model, theta[i], None if toward is None else toward[i]
             if isinstance(model, Supernet):  # its weights keep their signs, whatever happens to the scores
                 model, begin, anchor = model.free(begin), np.abs(begin), None if anchor is None else np.abs(anchor)

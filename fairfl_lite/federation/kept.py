@@ -31,13 +31,13 @@ class Book:
     """
 
     def __init__(self, fed: Federation, method: Method, record: Sequence[str], remember: Sequence[str], folder: Path,
-                 look: int = 1) -> None:  # fmt: skip
+                 eval_every: int = 1) -> None:  # fmt: skip
         self.counts: dict[str, list[np.ndarray]] = {part: [] for part in record}
         self.memory: dict[str, list[np.ndarray]] = {name: [] for name in remember}
         key = digest(
             fed,
             method,
-            [*record, "", *remember, *([look] if look > 1 else [])],
+            [*record, "", *remember, *([eval_every] if eval_every > 1 else [])],
             _code(fed, method),
             [np.__version__, *map(version, ("numba", "torch"))],
         )
@@ -60,6 +60,27 @@ class Book:
             rows += list(np.moveaxis(kept[name], 1, 0))
         memory = {name.removeprefix("state "): value for name, value in kept.items() if name.startswith("state ")}
         return done, State(kept["params"], memory)
+
+    def open_runs(self, rounds: int, runs: int) -> tuple[int, list[State]]:
+        """How many rounds are done, and the state of each run after them; none if no round is."""
+        done, whole = self.open(rounds)
+        if whole is None:
+            return 0, []
+        memory: list[dict[str, np.ndarray]] = [{} for _ in range(runs)]
+        for name, value in whole.memory.items():
+            word, _, run = name.rpartition(" of run ")
+            for r in [int(run)] if word else range(runs):
+                memory[r][word or name] = value if word else value[r]
+        return done, [State(params, memory[r]) for r, params in enumerate(whole.params)]
+
+    def save_runs(self, done: int, states: Sequence[State]) -> None:
+        """As `save`, for the states of each run; what differs in shape between runs is kept by run."""
+        memory: dict[str, np.ndarray] = {}
+        for name in states[0].memory:
+            values = [np.asarray(state.memory[name]) for state in states]
+            alike = len({(value.shape, value.dtype) for value in values}) == 1
+            memory |= {name: np.stack(values)} if alike else {f"{name} of run {r}": value for r, value in enumerate(values)}
+        self.save(done, State(np.stack([state.params for state in states]), memory))
 
     def add(self, counts: Mapping[str, np.ndarray], memory: Mapping[str, np.ndarray]) -> None:
         for part, value in counts.items():

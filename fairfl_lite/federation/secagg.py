@@ -524,8 +524,5 @@ class SecAgg:
         return total.reshape(x.shape[1:])
 
     def __call__(self, messages: ArrayLike) -> NDArray[np.float64]:
-        """[run, client, ...] -> [run, ...]: the sum over clients, one run of the protocol for each run."""
-        x = _reals(messages)
-        if x.ndim < 2:
-            raise FairFLError(f"Give messages [run, client, ...], not shape {x.shape}.")
-        return np.array([self.sum(run) for run in x]).reshape(x.shape[:1] + x.shape[2:])
+        """[client, ...] -> [...]: the sum over clients, by one run of the protocol."""
+        return self.sum(messages)

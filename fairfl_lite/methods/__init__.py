@@ -15,16 +15,16 @@ from fairfl_lite.methods.fedmdfg import FedMDFG
 from fairfl_lite.methods.fedmgda import FedMGDA
 from fairfl_lite.methods.fedval import FedVal
 from fairfl_lite.methods.frl import FRL
-from fairfl_lite.methods.groups import BinarySearch, Known, LowestLoss, OneShot, RankClustering
+from fairfl_lite.methods.groups import BinarySearchInference, KnownGroups, LowestLossInference, OneShotInference, RankClustering
 from fairfl_lite.methods.ifca import IFCA
-from fairfl_lite.methods.local_training import LocalTraining
+from fairfl_lite.methods.local_only import LocalOnly
 from fairfl_lite.methods.momentum import FedDemon, FedMom
 from fairfl_lite.methods.qffl import QFFL
 from fairfl_lite.methods.rankff import RankFF
 
 __all__ = [
     "AFL",
-    "BinarySearch",
+    "BinarySearchInference",
     "CoreFed",
     "Ditto",
     "E2FL",
@@ -42,10 +42,10 @@ __all__ = [
     "FedMom",
     "FedVal",
     "IFCA",
-    "Known",
-    "LocalTraining",
-    "LowestLoss",
-    "OneShot",
+    "KnownGroups",
+    "LocalOnly",
+    "LowestLossInference",
+    "OneShotInference",
     "QFFL",
     "RankClustering",
     "RankFF",

@@ -9,23 +9,22 @@ import numpy as np
 
 from fairfl_lite import metrics
 from fairfl_lite.errors import choose
-from fairfl_lite.federation import Federation, Method, State, scatter
+from fairfl_lite.federation import Method, OneFederation, State
 from fairfl_lite.methods.fedavg import mean_update
 from fairfl_lite.methods.fedval import require_validation, validated
 from fairfl_lite.methods.momentum import decayed
-from fairfl_lite.methods.settings import PerRun, per_run, require, require_whole
+from fairfl_lite.methods.settings import require, require_whole
 
 AS_PUBLISHED = ("strict", "normalise", "corrected", "zero_rule", "sp_as_coded", "rounded")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class FairFate(Method):
     """Algorithm 1. The server scores models on its validation rows, so it sees each client's model by itself.
 
     lambda0, rho, cap : lambda_t = min(cap, lambda0 (1 + rho)^t), Eq. 11, cap is the paper's MAX. lambda0 = 0 is FedAvg;
         once lambda_t is 1 the model moves by v alone.
     beta0, rounds : beta_t of Eq. 8, which is 0 in the last round T = rounds. beta0 = 0 makes v the fair update.
-    lambda0, rho, cap and beta0 are numbers, or have one value per run.
 
     What the published code does and Algorithm 1 does not say (FairFate.published sets all six):
     strict : a client is fair if F_k > F instead of F_k >= F.
@@ -41,10 +40,10 @@ class FairFate(Method):
     must_see = "every client's model, to score it on the validation rows"
 
     metric: Literal["sp", "eo", "eqo"] = "sp"
-    lambda0: PerRun = 0.1
-    rho: PerRun = 0.04
-    cap: PerRun = 0.9
-    beta0: PerRun = 0.9
+    lambda0: float = 0.1
+    rho: float = 0.04
+    cap: float = 0.9
+    beta0: float = 0.9
     rounds: int = 100
     strict: bool = False
     normalise: bool = False
@@ -67,45 +66,40 @@ class FairFate(Method):
         require("beta0", self.beta0, 0, 1, below=True)
         require_whole("rounds", self.rounds)
 
-    def start(self, fed: Federation) -> State:
+    async def start(self, fed: OneFederation) -> State:
         require_validation(fed)
-        for name in ("lambda0", "rho", "cap", "beta0"):
-            per_run(fed, name, getattr(self, name))
-        return State(fed.start(), {"v": np.zeros((len(fed.seeds), fed.model.size))})
+        return State(fed.init_params(), {"v": np.zeros(fed.model.size)})
 
-    def round(self, fed: Federation, state: State, t: int) -> State:
-        theta, who = state.params, fed.who(t)
-        local = fed.train(theta, t, who=who)
-        F = validated(fed, np.concatenate([theta[:, None], local], axis=1), self.metric, zero_rule=self.zero_rule,
-                      sp_as_coded=self.sp_as_coded, rounded=self.rounded)  # fmt: skip
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        theta, clients = state.params, fed.sample_clients(t)
+        local = await fed.train(theta, clients, t)
+        models = np.concatenate([theta[None], local])
+        scores = await validated(fed, models, self.metric, self.zero_rule, self.sp_as_coded, self.rounded)
+        F, F_k = scores[0], scores[1:]
 
-        fair, weights = self.fair_share(F[:, :1], F[:, 1:], who >= 0)
-        alpha_F = np.einsum("rk,rkp->rp", weights, local.astype(np.float64) - theta[:, None])  # Eq. 7
-        alpha_N = mean_update(fed, theta, local, who)  # Eq. 6
+        fair, weights = self.fair_share(F, F_k)
+        alpha_F = np.einsum("k,kp->p", weights, np.subtract(local, theta, dtype=np.float64))  # Eq. 7
+        alpha_N = mean_update(fed, theta, local, clients)  # Eq. 6
 
-        beta = decayed(per_run(fed, "beta0", self.beta0), t, self.rounds)  # Eq. 8
+        beta = decayed(self.beta0, t, self.rounds)  # Eq. 8
         v = beta * state["v"] + (1 - beta) * alpha_F  # Eq. 9
-        lambda_t = self.trust(fed, t)  # Eq. 11
+        lambda_t = self.trust(t)  # Eq. 11
         moved = v / (1 - beta**t) if self.corrected else v
         params = theta + lambda_t * moved + (1 - lambda_t) * alpha_N  # Eq. 10
 
-        F_clients = scatter(F[:, 1:], who, fed.clients, np.nan)
-        memory = {"v": v, "fair": scatter(fair, who, fed.clients, False), "F": F[:, 0], "F_clients": F_clients}
-        return State(params.astype(theta.dtype), {**memory, "lambda": lambda_t[:, 0], "beta": beta[:, 0]})
+        memory = {"v": v, "fair": fed.by_client(fair, clients, False), "F": F, "F_clients": fed.by_client(F_k, clients, np.nan)}
+        return State(params.astype(theta.dtype), {**memory, "lambda": np.float64(lambda_t), "beta": np.float64(beta)})
 
-    def fair_share(self, F: np.ndarray, F_k: np.ndarray, there: np.ndarray | bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Lines 7-9: who is fair, and F_k / F_total, both [run, participant]; F [run, 1] is the server's, and `there` are the
-        places that somebody takes (a place that nobody takes holds the server's own model)."""
+    def fair_share(self, F: float, F_k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Lines 7-9: who is fair, and F_k / F_total, both [client]; F is the server's."""
         if self.normalise:
-            low, high = np.minimum(F, F_k.min(1, keepdims=True)), np.maximum(F, F_k.max(1, keepdims=True))
-            span = np.where(high > low, high - low, 1.0)
+            low, high = min(F, F_k.min()), max(F, F_k.max())
+            span = high - low or 1.0
             F, F_k = (F - low) / span, (F_k - low) / span
-        fair = (F_k > F if self.strict else F_k >= F) & there
-        kept = np.where(fair, F_k, 0.0)
-        F_total = kept.sum(1, keepdims=True)
-        return fair, kept / np.where(F_total > 0, F_total, 1.0)
+        fair = F_k > F if self.strict else F_k >= F
+        kept = F_k * fair
+        return fair, kept / (kept.sum() or 1.0)
 
-    def trust(self, fed: Federation, t: int) -> np.ndarray:
-        """lambda_t of Eq. 11, [run, 1]."""
-        lambda0, rho, cap = (per_run(fed, name, getattr(self, name)) for name in ("lambda0", "rho", "cap"))
-        return np.minimum(cap, lambda0 * (1 + rho) ** t)
+    def trust(self, t: int) -> float:
+        """lambda_t of Eq. 11."""
+        return min(self.cap, self.lambda0 * (1 + self.rho) ** t)

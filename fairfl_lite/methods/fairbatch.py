@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import torch
 
-from fairfl_lite.data.shards import Shards
+from fairfl_lite.clients.debias import TrainingRows
 from fairfl_lite.errors import FairFLError, choose
-from fairfl_lite.federation import Federation, Method, State, scatter
-from fairfl_lite.methods.settings import PerRun, per_run, require
+from fairfl_lite.federation import Method, OneFederation, State
+from fairfl_lite.methods.settings import require
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class FairBatch(Method):
     """FedAvg of clients whose batches hold group a with the share lambda[y, a] among the rows of label y.
 
@@ -28,11 +29,11 @@ class FairBatch(Method):
     with these shares would make: it serves the full batch too, and adds no noise of its own. The authors draw batches by these
     shares, and move lambda once in every epoch: with several epochs in a round, theirs moves more often.
 
-    alpha : a number, or one per run. alpha = 0 is FedAvg, bit for bit. Of more than two groups the two that differ most are
-    moved, and a label for which the client has fewer than two groups stays as it is. Two labels only.
+    alpha = 0 is FedAvg, bit for bit. Of more than two groups the two that differ most are moved, and a label for which the client
+    has fewer than two groups stays as it is. Two labels only.
     """
 
-    alpha: PerRun = 0.005
+    alpha: float = 0.005
     bias: Literal["tpsd", "apsd"] = "tpsd"
     name: str = "fairbatch"
 
@@ -40,70 +41,50 @@ class FairBatch(Method):
         require("alpha", self.alpha, 0, 1)
         choose(self.bias, ("tpsd", "apsd"), "bias of FairBatch named")
 
-    def start(self, fed: Federation) -> State:
-        per_run(fed, "alpha", self.alpha)
+    async def start(self, fed: OneFederation) -> State:
         if fed.model.classes != 2:
             raise FairFLError(f"FairBatch evens out the favourable one of two labels, and there are {fed.model.classes} classes.")
-        n = np.swapaxes(fed.shards["train"].census(), 2, 3)  # [run, client, label, group]
-        natural = n / np.maximum(n.sum(3, keepdims=True), 1)
-        return State(fed.start(), {"rows": n, "lambda": natural, "weights": fed.shares()})
+        n = np.swapaxes(await fed.group_label_counts(np.arange(fed.n)), 1, 2)  # [client, label, group]
+        natural = n / np.maximum(n.sum(2, keepdims=True), 1)
+        return State(fed.init_params(), {"rows": n, "lambda": natural, "weights": fed.shares(np.arange(fed.n))})
 
-    def round(self, fed: Federation, state: State, t: int) -> State:
-        who = fed.who(t)
-        run = np.arange(len(who))[:, None]
-        n, shares = state["rows"][run, who], state["lambda"][run, who]  # what stands at -1 is not used
-        shares = moved(shares, n, self.losses(fed, state.params, who, n), per_run(fed, "alpha", self.alpha), self.bias)
-        by = np.where(n > 0, shares * n.sum(3, keepdims=True) / np.maximum(n, 1), 1.0)
-        local = fed.train(state.params, t, who=who, on=weighted_rows(fed.shards["train"], who, by))
-        kept = state["lambda"].copy()
-        kept[np.broadcast_to(run, who.shape)[who >= 0], who[who >= 0]] = shares[who >= 0]
-        weights = fed.shares(who)
-        memory = {"rows": state["rows"], "lambda": kept, "weights": scatter(weights, who, fed.clients, 0.0)}
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        clients = fed.sample_clients(t)
+        n, shares = state["rows"][clients], state["lambda"].copy()
+        sums = (await fed.value_and_gradient(state.params, clients, LossByCell(n.shape[2])))[0].reshape(n.shape)
+        loss = sums / np.maximum(n if self.bias == "tpsd" else n.sum(1, keepdims=True), 1)
+        for i, k in enumerate(clients):
+            shares[k] = moved(shares[k], n[i], loss[i], self.alpha, self.bias)
+        by = np.where(n > 0, shares[clients] * n.sum(2, keepdims=True) / np.maximum(n, 1), 1.0)
+        local = await fed.train(state.params, clients, t, rows=TrainingRows(np.swapaxes(by, 1, 2)))
+        weights = fed.shares(clients)
+        memory = {"rows": state["rows"], "lambda": shares, "weights": fed.by_client(weights, clients)}
         return State(fed.average(local, weights), memory)
 
-    def losses(self, fed: Federation, params: np.ndarray, who: np.ndarray, n: np.ndarray) -> np.ndarray:
-        """Log loss toward the label 1 of the rows of each label and group, in the shape of n, as `bias` divides it."""
-        train, sums = fed.shards["train"], np.zeros(n.shape)
-        for (r, i), z in zip(np.ndindex(who.shape), (z for run in fed.logits(params, who=who) for z in run), strict=True):
-            if who[r, i] >= 0:
-                rows = train.rows(r, int(who[r, i]))
-                cell = train.y[rows].astype(np.intp) * n.shape[3] + train.a[rows]
-                with np.errstate(invalid="ignore"):  # a run that diverged and is kept has no loss
-                    loss = np.logaddexp(0.0, -z)
-                sums[r, i] = np.bincount(cell, loss, minlength=sums[r, i].size).reshape(n.shape[2:])
-        return sums / np.maximum(n if self.bias == "tpsd" else n.sum(2, keepdims=True), 1)
+
+@dataclass(frozen=True)
+class LossByCell:
+    """The log loss toward the label 1, summed over a client's rows of each label and group, [label * groups + group]. No gradient
+    of it is asked for, and there is none."""
+
+    groups: int
+
+    def __call__(self, logits: torch.Tensor, y: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        with np.errstate(invalid="ignore"):  # a run that diverged and is kept has no loss
+            loss = np.logaddexp(0.0, -logits.detach().numpy())
+        return torch.as_tensor(np.bincount(y.long() * self.groups + a, loss, minlength=2 * self.groups))
 
 
-def moved(shares: np.ndarray, n: np.ndarray, loss: np.ndarray, alpha: np.ndarray, bias: str) -> np.ndarray:
-    """lambda after one adjustment, all arrays [run, participant, label, group], alpha [run, 1]."""
-    there = n > 0
-    most, least = np.where(there, loss, -np.inf).argmax(3), np.where(there, loss, np.inf).argmin(3)
+def moved(shares: np.ndarray, n: np.ndarray, loss: np.ndarray, alpha: float, bias: str) -> np.ndarray:
+    """lambda of one client after one adjustment, all arrays [label, group]."""
+    most, least = np.where(n > 0, loss, -np.inf).argmax(1), np.where(n > 0, loss, np.inf).argmin(1)
     with np.errstate(invalid="ignore"):  # two infinite losses of a run that diverged have no gap
-        gap = np.take_along_axis(loss, most[..., None], 3)[..., 0] - np.take_along_axis(loss, least[..., None], 3)[..., 0]
-    gap = np.where(there.sum(3) > 1, gap, 0.0)
-    label = np.ones(gap.shape[:2], int) if bias == "tpsd" else (gap[..., 1] > gap[..., 0]).astype(int)
-    gains, loses = (np.take_along_axis(place, label[..., None], 2)[..., 0] for place in (most, least))
-    gains, loses = np.where(label == 1, gains, loses), np.where(label == 1, loses, gains)
-    run, i = np.indices(label.shape)
+        gap = loss[[0, 1], most] - loss[[0, 1], least]
+    gap = np.where((n > 0).sum(1) > 1, gap, 0.0)
+    label = int(bias == "tpsd" or gap[1] > gap[0])
+    gains, loses = (most[1], least[1]) if label else (least[0], most[0])
     out = shares.copy()
-    much = np.where(gap[run, i, label] > 0, np.minimum(alpha, out[run, i, label, loses]), 0.0)
-    out[run, i, label, gains] += much
-    out[run, i, label, loses] -= much
+    much = min(alpha, out[label, loses]) if gap[label] > 0 else 0.0
+    out[label, gains] += much
+    out[label, loses] -= much
     return out
-
-
-def weighted_rows(train: Shards, who: np.ndarray, by: np.ndarray) -> Shards:
-    """The rows of those in `who`, each with the weight of its label and group, by [run, participant, label, group].
-
-    Nobody else holds any. Runs that share rows get copies of their own, since they may weigh them differently.
-    """
-    sizes = np.zeros((len(who), train.clients), np.int64)
-    index, weight = [np.empty(0, np.int32)], [np.empty(0, np.float32)]
-    for r, i in zip(*np.nonzero(who >= 0), strict=True):  # clients ascend in a run
-        rows = train.rows(r, int(who[r, i]))
-        sizes[r, who[r, i]] = len(rows)
-        index.append(rows)
-        weight.append(by[r, i][train.y[rows], train.a[rows]].astype(np.float32))
-    ends = sizes.cumsum().reshape(sizes.shape)
-    start = np.concatenate([ends[:, :1] - sizes[:, :1], ends], axis=1)
-    return Shards(train.examples, np.concatenate(index), start, np.concatenate(weight))

@@ -10,17 +10,16 @@ import numpy as np
 from fairfl_lite import metrics
 from fairfl_lite.clients.debias import Debias, require_debias
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Method, State, gather, scatter
-from fairfl_lite.methods.settings import PerRun, per_run, require
+from fairfl_lite.federation import Method, OneFederation, State
+from fairfl_lite.methods.settings import require
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class FairFed(Method):
     """Algorithm 1 with the weights of Eq. 8.
 
     beta : fairness budget. beta = 0 is FedAvg, bit for bit.
     eta : eta = 1 is Eq. 6; eta = 0 looks at accuracy alone (uniform accuracy).
-    beta and eta are numbers, or have one value per run.
     metric : "eod" (Eq. 7) or "spd" (Eq. 10).
     rule : what happens to weights that leave [0, 1], on which the paper is silent. "clip" sets negative weights to 0,
         normalises, and carries that forward (data shares where nothing is left); "none" is the printed recursion; "exp" is
@@ -30,8 +29,8 @@ class FairFed(Method):
     off all of them, so that not every exponential is 0, and a sum does not tell it.
     """
 
-    beta: PerRun = 1.0
-    eta: PerRun = 1.0
+    beta: float = 1.0
+    eta: float = 1.0
     metric: Literal["eod", "spd"] = "eod"
     rule: Literal["clip", "none", "exp"] = "clip"
     debias: Debias = Debias("local")
@@ -48,58 +47,45 @@ class FairFed(Method):
     def must_see(self) -> str:  # type: ignore[override]
         return "the smallest gap of all clients for rule='exp'" if self.rule == "exp" else ""
 
-    def start(self, fed: Federation) -> State:
+    async def start(self, fed: OneFederation) -> State:
         if fed.participants:
             raise FairFLError("FairFed needs every client in every round: make the federation with participants=0.")
-        for name in ("beta", "eta"):
-            per_run(fed, name, getattr(self, name))
-        census, who = fed.shards["train"].census(), fed.everybody()
-        metrics.binary(census[..., None], f"FairFed's {self.metric}")
-        sizes = np.take_along_axis(group_sizes(self.metric, census), who[..., None], 1) * (who >= 0)[..., None]
-        return State(fed.start(), {"weights": fed.shares(), "statistics": fed.sum(sizes)})
+        clients = fed.all_clients
+        counts = await fed.group_label_counts(clients)
+        metrics.binary(counts[..., None], f"FairFed's {self.metric}")
+        statistics = fed.sum(group_sizes(self.metric, counts))
+        return State(fed.init_params(), {"weights": fed.by_client(fed.shares(clients), clients), "statistics": statistics})
 
-    def round(self, fed: Federation, state: State, t: int) -> State:
-        who, S = fed.who(t), state["statistics"]
-        counts = fed.report(state.params, who=who)
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        clients, S = fed.sample_clients(t), state["statistics"]
+        counts = await fed.confusion(state.params, clients)
         F_k, acc_k = metrics.MODEL[self.metric](counts), metrics.accuracy(counts)
 
         component = global_component(self.metric, counts, S)  # m_k, Eq. 7
-        shared_acc = fed.shares(who) * np.nan_to_num(acc_k)
-        F, acc = fed.sum(np.stack([component, shared_acc], axis=2)).T[..., None]
-        F = np.where((S > 0).all(1, keepdims=True), F, np.nan)
+        F, acc = fed.sum(np.stack([component, fed.shares(clients) * acc_k], axis=1))
+        F = F if (S > 0).all() else np.nan
+        gap = metric_gap(F_k, F, acc_k, acc, self.eta)
+        mean = fed.sum(gap / len(clients))
 
-        acc_k, eta = np.where(np.isnan(acc_k), acc, acc_k), per_run(fed, "eta", self.eta)
-        gap = np.where(who >= 0, metric_gap(F_k, F, acc_k, acc, eta), 0.0)
-        mean = fed.sum(gap / (who >= 0).sum(1, keepdims=True))
-
-        before = gather(state["weights"], who)
-        weights = self.update(fed, before, gap, mean, fed.shares(who))
-        local = fed.train(state.params, t, who=who, on=self.debias.rows(fed))
-        found = {
-            "weights": scatter(weights, who, fed.clients, 0.0),
-            "gap": scatter(gap, who, fed.clients, np.nan),
-            "F": F[:, 0],
-        }
+        weights = self.update(fed, state["weights"][clients], gap, mean, fed.shares(clients))
+        rows = await self.debias.training_rows(fed, clients)
+        local = await fed.train(state.params, clients, t, rows=rows)
+        found = {"weights": fed.by_client(weights, clients), "gap": fed.by_client(gap, clients, np.nan), "F": F}
         return State(fed.average(local, weights), {**state.memory, **found})
 
-    def update(self, fed: Federation, weights: np.ndarray, gap: np.ndarray, mean: np.ndarray, shares: np.ndarray | None = None
+    def update(self, fed: OneFederation, weights: np.ndarray, gap: np.ndarray, mean: float | np.ndarray, shares: np.ndarray
                ) -> np.ndarray:  # fmt: skip
-        """Third line of Eq. 6 and 8, and the rule for what it leaves open: [run, client]; shares are n_k / n, those of all
-        clients if None. Who has no share is not there and has no weight."""
-        beta, shares = per_run(fed, "beta", self.beta), fed.shares() if shares is None else shares
-        there = shares > 0
+        """Third line of Eq. 6 and 8, and the rule for what it leaves open: [client]; shares are n_k / n."""
         if self.rule == "exp":
             # The smallest gap is taken off all, which changes no share and keeps the largest from vanishing.
-            least = np.where(there, gap, np.inf).min(1, keepdims=True)
-            weights = shares * np.exp(-beta * np.where(there, gap - least, 0.0))
-            return weights / fed.sum(weights)[:, None]
-        weights = np.where(there, weights - beta * (gap - mean[:, None]), 0.0)
-        if self.rule == "none":
+            weights = shares * np.exp(-self.beta * (gap - gap.min()))
+            return weights / fed.sum(weights)
+        weights = weights - self.beta * (gap - mean)
+        if self.rule == "none" or not fed.sum(weights < 0):
             return weights
         clipped = np.maximum(weights, 0.0)
-        total, below = fed.sum(clipped)[:, None], fed.sum(weights < 0)[:, None]
-        rescaled = np.where(total > 0, clipped / np.where(total > 0, total, 1), shares)
-        return np.where(below > 0, rescaled, weights)
+        total = fed.sum(clipped)
+        return clipped / total if total > 0 else shares
 
 
 def group_sizes(metric: str, census: np.ndarray) -> np.ndarray:
@@ -108,17 +94,17 @@ def group_sizes(metric: str, census: np.ndarray) -> np.ndarray:
 
 
 def global_component(metric: str, counts: np.ndarray, statistics: np.ndarray) -> np.ndarray:
-    """m_k of Eq. 7 (EOD) and Eq. 10 (SPD), [run, client]; their sum over clients is the global metric.
+    """m_k of Eq. 7 (EOD) and Eq. 10 (SPD), [client]; their sum over clients is the global metric.
 
     n_k/n * P(yhat=1 | a, y=1, k) * P(a, y=1 | k) / P(a, y=1) is this client's number of true positives of group a over
     everybody's positives of that group, so m_k = sum_a (-1)^a TP_k(a) / N(a). A group that nobody has contributes 0.
     """
     favoured = counts[..., 1, 1] if metric == "eod" else counts[..., 1].sum(-1)
-    share = favoured / np.where(statistics > 0, statistics, 1)[:, None]
+    share = favoured / np.where(statistics > 0, statistics, 1)
     return share[..., 0] - share[..., 1]
 
 
-def metric_gap(F_k: np.ndarray, F: np.ndarray, acc_k: np.ndarray, acc: np.ndarray, eta: float | np.ndarray = 1.0) -> np.ndarray:
+def metric_gap(F_k: np.ndarray, F: float, acc_k: np.ndarray, acc: float, eta: float = 1.0) -> np.ndarray:
     """Delta_k of Eq. 8: eta |F - F_k| + (1 - eta) |Acc_k - Acc|, or the accuracy gap alone where F or F_k is undefined."""
     accuracy_gap = np.abs(acc_k - acc)
     fairness_gap = np.abs(F - F_k)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairfl_lite.clients.debias import Debias, require_debias
-from fairfl_lite.federation import Federation, Method, State, scatter
+from fairfl_lite.federation import Method, OneFederation, State
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,17 @@ class FedAvg(Method):
     def __post_init__(self) -> None:
         require_debias(self.debias)
 
-    def start(self, fed: Federation) -> State:
-        return State(fed.start(), {"weights": fed.shares()})
+    async def start(self, fed: OneFederation) -> State:
+        return State(fed.init_params(), {"weights": fed.by_client(fed.shares(fed.all_clients), fed.all_clients)})
 
-    def round(self, fed: Federation, state: State, t: int) -> State:
-        who = fed.who(t)
-        renewed = fed.participants and "global" in (self.debias.kind, self.debias.rest)
-        local = fed.train(state.params, t, who=who, on=self.debias.rows(fed, who if renewed else None))
-        weights = fed.shares(who)
-        return State(fed.average(local, weights), {"weights": scatter(weights, who, fed.clients, 0.0)})
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        clients = fed.sample_clients(t)
+        rows = await self.debias.training_rows(fed, clients)
+        local = await fed.train(state.params, clients, t, rows=rows)
+        weights = fed.shares(clients)
+        return State(fed.average(local, weights), {"weights": fed.by_client(weights, clients)})
 
 
-def mean_update(fed: Federation, params: np.ndarray, local: np.ndarray, who: np.ndarray) -> np.ndarray:
-    """sum_k (n_k / n) (theta_k - theta) over those in `who`, [run, P] float64: adding it to theta is FedAvg."""
-    return fed.sum(local, fed.shares(who)) - params
+def mean_update(fed: OneFederation, params: np.ndarray, local: np.ndarray, clients: np.ndarray) -> np.ndarray:
+    """sum_k (n_k / n) (theta_k - theta) over these clients, [P] float64: adding it to theta is FedAvg."""
+    return fed.sum(local, fed.shares(clients)) - params

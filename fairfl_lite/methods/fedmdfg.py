@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from fairfl_lite.errors import choose
-from fairfl_lite.federation import Federation, Method, State, gather, scatter
-from fairfl_lite.methods.settings import PerRun, per_run, require, require_whole
+from fairfl_lite.federation import Method, OneFederation, State
+from fairfl_lite.methods.settings import require, require_whole
 from fairfl_lite.programs import finite_runs, min_norm
 
 STILL = 1e-6
@@ -21,7 +21,7 @@ ABREAST = 4
 """Steps that the line search tries at once: on Adult four cost less than two of them alone."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class FedMDFG(Method):
     """theta <- theta - step d, d the min-norm point of the clients' gradients, all brought to their mean length, and of a row
     of fairness where losses are unequal.
@@ -38,15 +38,15 @@ class FedMDFG(Method):
     time that the client took part. The line search is ours too: in the authors' code a sign lets each loss rise by 1e-4 step
     d . g_k instead, the g_k there are those brought to one length, and all losses pass its test that the angle falls.
 
-    lr, angle (in radians) : numbers, or one per run. With one client, whose losses are always equal, it is gradient descent with
-    this line search; angle = pi / 2 has the row only where some losses rose, and is MGDA otherwise. The server must see every
-    loss and gradient by itself, because d descends along each.
+    angle is in radians. With one client, whose losses are always equal, it is gradient descent with this line search; angle =
+    pi / 2 has the row only where some losses rose, and is MGDA otherwise. The server must see every loss and gradient by itself,
+    because d descends along each.
     """
 
     must_see = "every client's loss and gradient"
 
-    lr: PerRun = 0.1
-    angle: PerRun = np.pi / 16
+    lr: float = 0.1
+    angle: float = np.pi / 16
     s: int = 5
     rose: Literal["mean", "last"] = "mean"
     name: str = "fedmdfg"
@@ -57,97 +57,86 @@ class FedMDFG(Method):
         require_whole("s", self.s, 0)
         choose(self.rose, ("mean", "last"), "way to tell that a loss rose named")
 
-    def start(self, fed: Federation) -> State:
-        for name in ("lr", "angle"):
-            per_run(fed, name, getattr(self, name))
-        runs, params = len(fed.seeds), fed.start()
-        nobody = {"who": np.zeros((runs, 0), np.int64), "rows": np.zeros((runs, 0, fed.model.size), params.dtype)}
-        none = np.full((runs, fed.clients), np.inf)
-        return State(params, {**nobody, "losses": none, "mean": none, "times": 0 * fed.sizes(), "step": np.zeros(runs)})
+    async def start(self, fed: OneFederation) -> State:
+        params, none = fed.init_params(), np.full(fed.n, np.inf)
+        nobody = {"clients": np.zeros(0, np.int64), "rows": np.zeros((0, fed.model.size), params.dtype)}
+        return State(params, {**nobody, "losses": none, "mean": none, "times": np.zeros(fed.n, np.int64), "step": np.float64(0)})
 
-    def round(self, fed: Federation, state: State, t: int) -> State:
-        who = fed.who(t)
-        loss, slope = fed.gradient(state.params, who=who, t=t)
-        size = np.linalg.norm(slope, axis=2)
-        live = (who >= 0) & (size > STILL)
-        many = np.maximum(live.sum(1, keepdims=True), 1)
-        length = np.where(live, size, 0.0).sum(1, keepdims=True) / many
-        G = np.where(live, length / np.where(live, size, 1.0), 0.0)[..., None] * slope
-        mean = np.linalg.norm(G.sum(1) / many, axis=1)
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        there = fed.sample_clients(t)
+        loss, slope = await fed.value_and_gradient(state.params, there, t=t)
+        seen = remembered(state, there, loss)
+        live = np.linalg.norm(slope, axis=1) > STILL
+        clients, loss, slope = there[live], loss[live], slope[live]
+        if not live.any():
+            return State(state.params, {**seen, "clients": clients, "rows": slope, "step": np.float64(0)})
 
-        rose = live & (loss > gather(state["losses" if self.rose == "last" else "mean"], who, np.inf))
-        cosine, turn = fairness(loss, live)
-        unequal = np.arccos(np.minimum(cosine, 1.0)) > per_run(fed, "angle", self.angle)[:, 0]
-        unequal |= rose.any(1) & (rose.sum(1) < live.sum(1))
-        unequal &= (turn != 0).any(1)  # equal losses have nowhere to turn
-        gone = (state["who"] >= 0) & ~(state["who"][:, :, None] == who[:, None]).any(2)
-        rows = np.concatenate([G, turn[:, None] @ G, state["rows"]], axis=1).astype(np.float64)
-        d = common(rows, np.concatenate([live, unequal[:, None], gone], axis=1), mean)
+        size = np.linalg.norm(slope, axis=1)
+        G = (np.float64(size.sum()) / len(size) / size)[:, None] * slope
+        cosine, turn = fairness(loss)
+        rose = int((loss > state["losses" if self.rose == "last" else "mean"][clients]).sum())
+        unequal = bool(np.arccos(np.minimum(cosine, 1.0)) > self.angle) or 0 < rose < len(clients)
+        unequal = unequal and bool(turn.any())  # equal losses have nowhere to turn
+        gone = ~np.isin(state["clients"], there)
+        rows = np.concatenate([G, *([turn[None] @ G] if unequal else []), state["rows"][gone]])
+        d = common(rows, np.linalg.norm(G.sum(0) / len(G), axis=-1))
 
-        step = self.search(fed, state.params, d, who, live, loss, slope, unequal, gone.any(1))
-        params = (state.params - step[:, None] * d).astype(state.params.dtype)
-        there, now = scatter(who >= 0, who, fed.clients, False), scatter(loss, who, fed.clients, np.inf)
-        seen = {"losses": np.where(there, now, state["losses"]), **lowered(state["mean"], state["times"], now, there)}
-        kept = (np.where(live, who, -1), G) if fed.participants else (state["who"], state["rows"])
-        return State(params, {"who": kept[0], "rows": kept[1].astype(slope.dtype), **seen, "step": step})
+        step = await self.search(fed, state.params, d, clients, loss, slope @ d, unequal, bool(gone.any()))
+        params = (state.params - step * d).astype(state.params.dtype)
+        kept = {"clients": clients, "rows": G.astype(slope.dtype)} if fed.participants else {}
+        return State(params, {**state.memory, **seen, **kept, "step": step})
 
-    def search(self, fed: Federation, params: np.ndarray, d: np.ndarray, who: np.ndarray, live: np.ndarray, loss: np.ndarray,
-               slope: np.ndarray, unequal: np.ndarray, changed: np.ndarray) -> np.ndarray:  # fmt: skip
-        """The length of the step, [run]. ABREAST steps are tried at once, which reads the rows once for all of them; a run that
-        has found its own is not asked again."""
-        lr, promise, runs = per_run(fed, "lr", self.lr)[:, 0], (slope @ d[..., None])[..., 0], len(params)
-        before, cosine = np.where(live, loss, 0.0).sum(1), fairness(loss, live)[0]
-        found, lower, best = np.full(runs, np.nan), np.full(runs, np.nan), np.full(runs, np.nan)
-        least = np.full(runs, np.inf)
-        powers = range(self.s, -self.s - 1, -1)
-        for first in range(0, len(powers), ABREAST):
-            some = powers[first : first + ABREAST]
-            asked = np.isnan(found) & live.any(1) & ((some[-1] <= 0) | ~changed)
-            if not asked.any():
-                continue
-            steps = np.where(asked, lr, 0.0)[:, None] * 2.0 ** np.array(some)
-            moved = (params[:, None] - steps[..., None] * d[:, None]).astype(params.dtype)
-            each = fed.losses(moved, who=np.where(asked[:, None], who, -1), cross=True)
-            for i, power in enumerate(some):
-                step, now = steps[:, i], each[:, i]
-                tried = np.isnan(found) & asked & ((power <= 0) | ~changed)
-                total = np.where(live, now, 0.0).sum(1)
-                fell = (~live | (loss - now >= ARMIJO * step[:, None] * promise)).all(1)
-                found = np.where(tried & fell & (~unequal | (fairness(now, live)[0] > cosine)), step, found)
-                lower = np.where(tried & np.isnan(lower) & (total < before), step, lower)
-                best, least = np.where(tried & (total < least), step, best), np.where(tried, np.fmin(total, least), least)
-        return np.nan_to_num(np.where(np.isnan(found), np.where(np.isnan(lower), best, lower), found))
+    async def search(self, fed: OneFederation, params: np.ndarray, d: np.ndarray, clients: np.ndarray, loss: np.ndarray,
+                     promise: np.ndarray, unequal: bool, changed: bool) -> np.float64:  # fmt: skip
+        """The length of the step. ABREAST steps are tried at once, which reads the rows once for all of them."""
+        steps = self.lr * 2.0 ** np.arange(0 if changed else self.s, -self.s - 1, -1)
+        sums = np.empty(0)
+        for some in np.split(steps, range(ABREAST, len(steps), ABREAST)):
+            moved = (params - some[:, None] * d).astype(params.dtype)
+            now = await fed.losses(moved, clients, each_model=True)
+            good = (loss - now >= ARMIJO * some[:, None] * promise).all(1)
+            if unequal:
+                good &= fairness(now)[0] > fairness(loss)[0]
+            if good.any():
+                return some[good.argmax()]
+            sums = np.append(sums, now.sum(1))
+        lower = sums < loss.sum()
+        if lower.any():
+            return steps[lower.argmax()]
+        return steps[np.nanargmin(sums)] if (sums < np.inf).any() else np.float64(0)
 
 
-def fairness(loss: np.ndarray, live: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The cosine of the angle between the losses of those alive and (1, .., 1), [run], and the unit vector h [run, participant]
-    along its negative gradient by the losses; h = 0 where they are equal."""
-    unit = np.where(live, loss, 0.0)
-    unit = unit / np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-300)
-    ones = live / np.sqrt(np.maximum(live.sum(1, keepdims=True), 1))
-    cosine = (unit * ones).sum(1)
-    turn = cosine[:, None] * unit - ones
-    size = np.linalg.norm(turn, axis=1, keepdims=True)
+def fairness(loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The cosine of the angle between losses [..., client] and (1, .., 1), [...], and the unit vector h [..., client] along its
+    negative gradient by the losses; h = 0 where they are equal."""
+    unit = loss / np.maximum(np.linalg.norm(loss, axis=-1, keepdims=True), 1e-300)
+    ones = 1 / np.sqrt(loss.shape[-1])
+    cosine = (unit * ones).sum(-1)
+    turn = cosine[..., None] * unit - ones
+    size = np.linalg.norm(turn, axis=-1, keepdims=True)
     return cosine, np.where(size > 1e-7, turn / np.maximum(size, 1e-300), 0.0)
 
 
-def lowered(mean: np.ndarray, times: np.ndarray, loss: np.ndarray, there: np.ndarray) -> dict[str, np.ndarray]:
-    """The mean that only moves down, and how often a client took part, after a round, all [run, client]. A loss that is not above
-    the mean is taken in, with the weight of one time among all."""
+def remembered(state: State, clients: np.ndarray, loss: np.ndarray) -> dict[str, np.ndarray]:
+    """The last loss of every client, the mean that only moves down, and how often it took part, all [client of all]."""
+    losses, mean, times = (state[name].copy() for name in ("losses", "mean", "times"))
+    losses[clients], mean[clients] = loss, lowered(mean[clients], times[clients], loss)
+    times[clients] += 1
+    return {"losses": losses, "mean": mean, "times": times}
+
+
+def lowered(mean: np.ndarray, times: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """The mean that only moves down, after one more loss: one that is not above it is taken in, with the weight of one time
+    among all."""
     old = np.where(times > 0, mean, 0.0) * times
-    return {"mean": np.where(there & (loss <= mean), (old + loss) / (times + 1), mean), "times": times + there}
+    return np.where(loss <= mean, (old + loss) / (times + 1), mean)
 
 
-def common(rows: np.ndarray, there: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """d [run, P]: the min-norm point of the rows that are there, brought to `length` [run]; 0 where there are none.
+def common(rows: np.ndarray, length: float) -> np.ndarray:
+    """d [P]: the min-norm point of rows [row, P], brought to `length`.
 
     A min-norm point of 0 cannot be brought to a length: where doing so would lose descent to rounding it stays as it is.
     """
-    none = ~there.any(1, keepdims=True)
-    rows = np.where(there[..., None], rows, 0.0)
-    there = there | none
-    weights = min_norm(finite_runs(rows @ np.swapaxes(rows, 1, 2)), there)
-    d = (weights[..., None] * rows).sum(1)
-    longer = d * (length / np.maximum(np.linalg.norm(d, axis=1), 1e-300))[:, None]
-    descends = (~there | ((rows @ longer[..., None])[..., 0] >= -1e-6)).all(1)
-    return np.where(descends[:, None], longer, d)
+    d = (min_norm(finite_runs(rows @ rows.T))[:, None] * rows).sum(0)
+    longer = d * (length / np.maximum(np.linalg.norm(d, axis=-1), 1e-300))
+    return longer if (rows @ longer >= -1e-6).all() else d

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Method, State
+from fairfl_lite.federation import Method, OneFederation, State
 from fairfl_lite.methods.vote import reputations, vote
 from fairfl_lite.supernets import Supernet
 
@@ -23,20 +21,17 @@ class FRL(Method):
 
     name: str = "frl"
 
-    def start(self, fed: Federation) -> State:
+    async def start(self, fed: OneFederation) -> State:
         supernet(fed)
-        return State(fed.start())
+        return State(fed.init_params())
 
-    def round(self, fed: Federation, state: State, t: int) -> State:
-        model, who = supernet(fed), fed.who(t)
-        local = fed.train(state.params, t, who=who)
-        params = np.empty_like(state.params)
-        for r, own in enumerate(local):
-            params[r] = model.scored(vote(model, reputations(model, own[who[r] >= 0])), state.params[r])
-        return State(params)
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        model = supernet(fed)
+        local = await fed.train(state.params, fed.sample_clients(t), t)
+        return State(model.scored(vote(model, reputations(model, local)), state.params))
 
 
-def supernet(fed: Federation) -> Supernet:
+def supernet(fed: OneFederation) -> Supernet:
     """The model of a federation whose clients rank edges."""
     if not isinstance(fed.model, Supernet):
         raise FairFLError(f"Rankings are of a supernet's edges, and the model is a {type(fed.model).__name__}: give "

@@ -9,23 +9,28 @@ dH/dalpha_q.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from numba import njit
 
-from fairfl_lite import streams
-from fairfl_lite.data.shards import Shards
+from fairfl_lite.clients.debias import TrainingRows
 from fairfl_lite.errors import FairFLError, choose
-from fairfl_lite.federation import Federation, Models, gather
+from fairfl_lite.federation import Models, OneFederation
 from fairfl_lite.methods.frl import supernet
 from fairfl_lite.methods.settings import require_whole
 from fairfl_lite.methods.vote import places, reputations
 
-Ballots = Iterator[tuple[np.ndarray, Shards | None]]
+
+class Ballots(NamedTuple):
+    """Clients who vote [voter], the group in which each of them does [voter], and the rows to train on for it (None: all)."""
+
+    voters: np.ndarray
+    group: np.ndarray
+    rows: TrainingRows | None = None
 
 
 class Groups(ABC):
@@ -34,37 +39,33 @@ class Groups(ABC):
     follow = True
 
     @abstractmethod
-    def begin(self, fed: Federation, params: np.ndarray) -> Models:
-        """The groups' first models [run, group, P] and the group of each client [run, client]."""
+    async def begin(self, fed: OneFederation, params: np.ndarray) -> Models:
+        """The groups' first models [group, P] and the group of each client [client]."""
 
     @abstractmethod
-    def ballots(self, fed: Federation, groups: Models, who: np.ndarray, t: int) -> Ballots:
-        """The group in which each of `who` votes, [run, participant], -1 for none, and the rows to train on for it (None: all).
-        More than once where a client has more than one vote."""
+    async def ballots(self, fed: OneFederation, groups: Models, clients: np.ndarray, t: int) -> list[Ballots]:
+        """Where these clients vote: in one entry, or in several where a client has more than one vote."""
 
 
 def _alike(params: np.ndarray, count: int) -> np.ndarray:
-    return np.repeat(params[:, None], count, axis=1)
+    return np.repeat(params[None], count, axis=0)
 
 
 @dataclass(frozen=True)
-class Known(Groups):
+class KnownGroups(Groups):
     """The groups of the examples. A client with rows of several groups trains a ranking on those of each, and votes in each
     (the paper does not say what such a client does; this is our reading of its Appendix A)."""
 
-    def begin(self, fed: Federation, params: np.ndarray) -> Models:
-        census = fed.shards["train"].census().sum(3)
-        return Models(_alike(params, census.shape[2]), census.argmax(2))
+    async def begin(self, fed: OneFederation, params: np.ndarray) -> Models:
+        counts = (await fed.group_label_counts(np.arange(fed.n))).sum(2)
+        return Models(_alike(params, counts.shape[1]), counts.argmax(1))
 
-    def ballots(self, fed: Federation, groups: Models, who: np.ndarray, t: int) -> Ballots:
-        train = fed.shards["train"]
-        has = train.census().sum(3) > 0
-        if (has.sum(2) <= 1).all():
-            yield np.where(who >= 0, gather(has.argmax(2), who), -1), None
-            return
-        for q in range(has.shape[2]):
-            rows = [[own[train.a[own] == q] for own in (train.rows(r, k) for k in range(train.clients))] for r in range(len(who))]
-            yield np.where((who >= 0) & gather(has[..., q], who).astype(bool), q, -1), Shards.deal(train.examples, rows)
+    async def ballots(self, fed: OneFederation, groups: Models, clients: np.ndarray, t: int) -> list[Ballots]:
+        has = (await fed.group_label_counts(clients)).sum(2) > 0
+        if (has.sum(1) == 1).all():
+            return [Ballots(clients, has.argmax(1))]
+        voters = [clients[own] for own in has.T]
+        return [Ballots(own, np.full(len(own), q), TrainingRows(group=q)) for q, own in enumerate(voters) if len(own)]
 
 
 @dataclass(frozen=True)
@@ -90,38 +91,31 @@ class RankClustering(Groups):
         for name in ("count", "edges", "starts", "iterations"):
             require_whole(f"RankClustering.{name}", getattr(self, name))
 
-    def begin(self, fed: Federation, params: np.ndarray) -> Models:
-        return Models(_alike(params, self.count), self.cluster(fed, self.rankings(fed, params)))
+    async def begin(self, fed: OneFederation, params: np.ndarray) -> Models:
+        return Models(_alike(params, self.count), self.cluster(fed, await self.rankings(fed, params)))
 
-    def rankings(self, fed: Federation, params: np.ndarray, at_once: int = 25) -> list[list[np.ndarray]]:
-        """What everybody sends: reputations int32 [client, edge] for each run and layer that is compared."""
-        model, everybody, layers = supernet(fed), fed.everybody(), self._layers(fed)
-        drawn = [[np.sort(rng.permutation(part.stop - part.start)[: self.edges]) + part.start for part in layers]
-                 for rng in fed.rng("clustered edges")]  # fmt: skip
-        found = [[np.zeros((fed.clients, len(edges)), np.int32) for edges in run] for run in drawn]
-        for first in range(0, everybody.shape[1], at_once):
-            who = everybody[:, first : first + at_once]
-            local = fed.train(params, 0, who=who)
-            for r, own in enumerate(local):
-                for client, ranked in zip(who[r], reputations(model, own), strict=True):
-                    for layer, edges in zip(found[r], drawn[r], strict=True):
-                        if client >= 0:
-                            layer[client] = _ranked(ranked[edges])
+    async def rankings(self, fed: OneFederation, params: np.ndarray, at_once: int = 25) -> list[np.ndarray]:
+        """What everybody sends: reputations int32 [client, edge] for each layer that is compared."""
+        model, rng = supernet(fed), fed.rng("clustered edges")
+        drawn = [np.sort(rng.permutation(part.stop - part.start)[: self.edges]) + part.start for part in self._layers(fed)]
+        found = [np.zeros((fed.n, len(edges)), np.int32) for edges in drawn]
+        for first in range(0, len(fed.all_clients), at_once):
+            clients = fed.all_clients[first : first + at_once]
+            local = await fed.train(params, clients, 0)
+            for client, ranked in zip(clients, reputations(model, local), strict=True):
+                for layer, edges in zip(found, drawn, strict=True):
+                    layer[client] = _ranked(ranked[edges])
         return found
 
-    def cluster(self, fed: Federation, rankings: list[list[np.ndarray]]) -> np.ndarray:
-        """The cluster of each client, [run, client]."""
-        of = np.zeros((len(rankings), fed.clients), np.int64)
-        for r, own in enumerate(rankings):
-            has = np.flatnonzero(fed.sizes()[r])
-            rng = streams.stream(fed.seeds[r], "clusters")
-            scales = [
-                (part.stop - part.start) ** 2 / layer.shape[1] ** 2 for part, layer in zip(self._layers(fed), own, strict=True)
-            ]
-            of[r, has] = self.kmeans([layer[has] for layer in own], rng, scales)
+    def cluster(self, fed: OneFederation, rankings: list[np.ndarray]) -> np.ndarray:
+        """The cluster of each client, [client]."""
+        of, clients = np.zeros(fed.n, np.int64), fed.all_clients
+        sizes = [part.stop - part.start for part in self._layers(fed)]
+        scales = [size**2 / layer.shape[1] ** 2 for size, layer in zip(sizes, rankings, strict=True)]
+        of[clients] = self.kmeans([layer[clients] for layer in rankings], fed.rng("clusters"), scales)
         return of
 
-    def _layers(self, fed: Federation) -> list[slice]:
+    def _layers(self, fed: OneFederation) -> list[slice]:
         layers = supernet(fed).layers
         return layers if self.layer is None else [layers[self.layer]]
 
@@ -167,8 +161,8 @@ class RankClustering(Groups):
             chosen.append(int(rng.choice(n, p=share / whole) if whole else rng.integers(n)))
         return np.array(chosen)
 
-    def ballots(self, fed: Federation, groups: Models, who: np.ndarray, t: int) -> Ballots:
-        yield np.where(who >= 0, gather(groups.of, who), -1), None
+    async def ballots(self, fed: OneFederation, groups: Models, clients: np.ndarray, t: int) -> list[Ballots]:
+        return [Ballots(clients, groups.of[clients])]
 
 
 def _ranked(values: np.ndarray) -> np.ndarray:
@@ -203,38 +197,37 @@ class _AtTheClient(Groups):
     def __post_init__(self) -> None:
         require_whole(f"{type(self).__name__}.count", self.count)
 
-    def begin(self, fed: Federation, params: np.ndarray) -> Models:
+    async def begin(self, fed: OneFederation, params: np.ndarray) -> Models:
         model = supernet(fed)
-        models = [[model.scored(places(model, model.init(streams.stream(seed, "group", q))), signs) for q in range(self.count)]
-                  for seed, signs in zip(fed.seeds, params, strict=True)]  # fmt: skip
-        return Models(np.array(models), np.zeros((len(params), fed.clients), np.int64))
+        models = [model.scored(places(model, model.init(fed.rng("group", q))), params) for q in range(self.count)]
+        return Models(np.array(models), np.zeros(fed.n, np.int64))
 
-    def ballots(self, fed: Federation, groups: Models, who: np.ndarray, t: int) -> Ballots:
-        yield np.where(who >= 0, self.infer(fed, groups.models, who), -1), None
+    async def ballots(self, fed: OneFederation, groups: Models, clients: np.ndarray, t: int) -> list[Ballots]:
+        return [Ballots(clients, await self.infer(fed, groups.models, clients))]
 
     @abstractmethod
-    def infer(self, fed: Federation, models: np.ndarray, who: np.ndarray) -> np.ndarray:
-        """The group that each of `who` takes itself for, [run, participant]."""
+    async def infer(self, fed: OneFederation, models: np.ndarray, clients: np.ndarray) -> np.ndarray:
+        """The group that each of these clients takes itself for, [client], by models [group, P]."""
 
 
 @dataclass(frozen=True)
-class LowestLoss(_AtTheClient):
+class LowestLossInference(_AtTheClient):
     """argmin_q of the loss of mask q on the client's training rows; at most Q forward passes."""
 
-    def infer(self, fed: Federation, models: np.ndarray, who: np.ndarray) -> np.ndarray:
-        return fed.lowest(models, who=who)
+    async def infer(self, fed: OneFederation, models: np.ndarray, clients: np.ndarray) -> np.ndarray:
+        return await fed.best_model(models, clients)
 
 
 @dataclass(frozen=True)
-class OneShot(_AtTheClient):
+class OneShotInference(_AtTheClient):
     """argmax_q of -dH/dalpha_q at alpha = 1/Q for all; one forward and one backward pass."""
 
-    def infer(self, fed: Federation, models: np.ndarray, who: np.ndarray) -> np.ndarray:
-        return slopes(fed, models, who, np.full((*who.shape, models.shape[1]), 1 / models.shape[1])).argmin(2)
+    async def infer(self, fed: OneFederation, models: np.ndarray, clients: np.ndarray) -> np.ndarray:
+        return (await slopes(fed, models, clients, np.full((len(clients), len(models)), 1 / len(models)))).argmin(1)
 
 
 @dataclass(frozen=True)
-class BinarySearch(_AtTheClient):
+class BinarySearchInference(_AtTheClient):
     """Half of the masks are dropped until one is left, alpha anew 1/n for the n that remain.
 
     drop : "large" keeps the ceil(n / 2) with the smallest dH/dalpha_q, so that entropy goes down, as in the work that the idea
@@ -247,16 +240,15 @@ class BinarySearch(_AtTheClient):
         super().__post_init__()
         choose(self.drop, ("large", "small"), "way to drop masks named")
 
-    def infer(self, fed: Federation, models: np.ndarray, who: np.ndarray) -> np.ndarray:
-        alive = np.ones((*who.shape, models.shape[1]), bool)
-        left = models.shape[1]
+    async def infer(self, fed: OneFederation, models: np.ndarray, clients: np.ndarray) -> np.ndarray:
+        alive, left = np.ones((len(clients), len(models)), bool), len(models)
         while left > 1:
-            slope = slopes(fed, models, who, alive / left)
+            slope = await slopes(fed, models, clients, alive / left)
             slope = np.where(alive, slope if self.drop == "large" else -slope, np.inf)
             left = -(-left // 2) if self.drop == "large" else left // 2
             alive = np.zeros_like(alive)
-            np.put_along_axis(alive, np.argsort(slope, axis=2, kind="stable")[..., :left], True, 2)
-        return alive.argmax(2)
+            np.put_along_axis(alive, np.argsort(slope, axis=1, kind="stable")[:, :left], True, 1)
+        return alive.argmax(1)
 
 
 def entropy(logits: torch.Tensor, y: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
@@ -266,16 +258,14 @@ def entropy(logits: torch.Tensor, y: torch.Tensor, a: torch.Tensor) -> torch.Ten
     return -(log.exp() * log).sum(1).mean()
 
 
-def slopes(fed: Federation, models: np.ndarray, who: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """dH/dalpha_q of the entropy of the network with weights w * sum_q alpha_q M_q on the training rows of each of `who`:
-    [run, participant, group], for models [run, group, P] and alpha [run, participant, group]."""
+async def slopes(fed: OneFederation, models: np.ndarray, clients: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """dH/dalpha_q of the entropy of the network with weights w * sum_q alpha_q M_q on the training rows of each client:
+    [client, group], for models [group, P] and alpha [client, group]."""
     model = supernet(fed)
-    masks, weights = model.mask(models), model.weights(models[:, 0])
-    raw = replace(fed, model=model.network, engine="plain", first=None)
+    masks, weights = model.mask(models), model.weights(models[0])
+    raw = fed.with_model(model.network, "plain")
     found = np.zeros(alpha.shape)
-    for i in range(who.shape[1]):  # one participant at a time: its superposition is a network of its own
-        shares = alpha[:, i].astype(weights.dtype)
-        mixed = np.stack([w * (share @ mask) for w, share, mask in zip(weights, shares, masks, strict=True)])
-        _, gradient = raw.gradient(mixed, entropy, who=who[:, i : i + 1])
-        found[:, i] = np.einsum("rqp,rp->rq", masks, gradient[:, 0] * weights, optimize=True)
+    for i, share in enumerate(alpha.astype(weights.dtype)):  # one client at a time: its superposition is a network of its own
+        _, (gradient,) = await raw.value_and_gradient(weights * (share @ masks), clients[i : i + 1], entropy)
+        found[i] = np.einsum("qp,p->q", masks, gradient * weights, optimize=True)
     return found

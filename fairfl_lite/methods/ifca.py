@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairfl_lite import streams
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Answer, Federation, Method, Models, State, gather, scatter
+from fairfl_lite.federation import Answer, Method, Models, OneFederation, State
 from fairfl_lite.methods.settings import require_whole
 
 
@@ -19,7 +18,7 @@ class IFCA(Method):
 
     count : how many models. known : clients take the model of the group of their rows (of most of them) instead, and all models
     begin alike; otherwise each begins at random by itself. count = 1 is FedAvg of clients that weigh alike.
-    Memory: "models" [run, group, P], "of" [run, client], the model that each client last chose. params is the mean of models.
+    Memory: "models" [group, P], "of" [client], the model that each client last chose. params is the mean of models.
     The server must see which model each client trained, because it averages within the groups that these choices make.
     """
 
@@ -32,41 +31,37 @@ class IFCA(Method):
     def __post_init__(self) -> None:
         require_whole("IFCA.count", self.count)
 
-    def start(self, fed: Federation) -> State:
-        if self.known:
-            models = np.repeat(fed.start()[:, None], self.count, axis=1)
-            of = fed.shards["train"].census().sum(3).argmax(2)
-            if of.max() >= self.count:
-                raise FairFLError(f"IFCA has {self.count} models, and clients belong to {of.max() + 1} groups: give count="
-                                  f"{of.max() + 1}.")  # fmt: skip
-        else:
-            models = np.stack([[self._start(fed, seed, q) for q in range(self.count)] for seed in fed.seeds])
-            of = np.zeros((len(fed.seeds), fed.clients), np.int64)
-        return State(models.mean(1), {"models": models, "of": of})
+    async def start(self, fed: OneFederation) -> State:
+        if not self.known:
+            models = np.stack([fed.model.init(fed.rng("start", q)) for q in range(self.count)])
+            return self._state(models, np.zeros(fed.n, np.int64))
+        of = (await fed.group_label_counts(np.arange(fed.n))).sum(2).argmax(1)
+        if of.max() >= self.count:
+            raise FairFLError(
+                f"IFCA has {self.count} models, and clients belong to {of.max() + 1} groups: give count={of.max() + 1}."
+            )
+        return self._state(np.repeat(fed.init_params()[None], self.count, axis=0), of)
 
-    def round(self, fed: Federation, state: State, t: int) -> State:
-        who, models = fed.who(t), state["models"].copy()
-        chosen = self._chosen(fed, state, who)
-        local = fed.train(np.take_along_axis(models, np.maximum(chosen, 0)[..., None], 1), t, who=who)
-        for r, q in np.argwhere((chosen[:, :, None] == np.arange(self.count)).any(1)):
-            models[r, q] = local[r, chosen[r] == q].mean(0, dtype=np.float64)
-        of = np.where((kept := scatter(chosen, who, fed.clients, -1)) >= 0, kept, state["of"])
-        return State(models.mean(1), {"models": models, "of": of})
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        clients, models, of = fed.sample_clients(t), state["models"].copy(), state["of"].copy()
+        of[clients] = chosen = await self._chosen(fed, state, clients)
+        local = await fed.train(models[chosen], clients, t)
+        for q in np.unique(chosen):
+            models[q] = local[chosen == q].mean(0, dtype=np.float64)
+        return self._state(models, of)
 
-    def settled(self, fed: Federation, state: State) -> State:
+    async def settled(self, fed: OneFederation, state: State) -> State:
         """The state with every client at the model that it would choose now."""
-        everybody = fed.everybody()
-        kept = scatter(self._chosen(fed, state, everybody), everybody, fed.clients, -1)
-        return State(state.params, {**state.memory, "of": np.where(kept >= 0, kept, state["of"])})
+        of = state["of"].copy()
+        of[fed.all_clients] = await self._chosen(fed, state, fed.all_clients)
+        return self._state(state["models"], of)
 
     def answer(self, state: State) -> Answer:
         return Models(state["models"], state["of"])
 
-    def _start(self, fed: Federation, seed: int, q: int) -> np.ndarray:
-        return fed.model.init(streams.stream(seed, "start", q))
+    async def _chosen(self, fed: OneFederation, state: State, clients: np.ndarray) -> np.ndarray:
+        """The model that each of them takes, [client]."""
+        return state["of"][clients] if self.known else await fed.best_model(state["models"], clients)
 
-    def _chosen(self, fed: Federation, state: State, who: np.ndarray) -> np.ndarray:
-        """The model that each of `who` takes, [run, participant]; -1 where there is nobody."""
-        if self.known:
-            return np.where(who >= 0, gather(state["of"], who), -1)
-        return np.where(who >= 0, fed.lowest(state["models"], who=who), -1)
+    def _state(self, models: np.ndarray, of: np.ndarray) -> State:
+        return State(models.mean(0), {"models": models, "of": of})

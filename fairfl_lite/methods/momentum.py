@@ -7,40 +7,39 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Method, State
+from fairfl_lite.federation import Method, OneFederation, State
 from fairfl_lite.methods.fedavg import mean_update
-from fairfl_lite.methods.settings import PerRun, per_run, require, require_whole
+from fairfl_lite.methods.settings import require, require_whole
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class FedMom(Method):
     """v <- beta v + (1 - beta) alpha_N, theta <- theta + v / (1 - beta^t), as the baseline of FAIR-FATE has it.
 
-    beta : a number, or one per run. beta = 0 is FedAvg.
+    beta = 0 is FedAvg.
     """
 
-    beta: PerRun = 0.9
+    beta: float = 0.9
     name: str = "fedmom"
 
     def __post_init__(self) -> None:
         require("beta", self.beta, 0, 1, below=True)
 
-    def start(self, fed: Federation) -> State:
-        per_run(fed, "beta", self.beta)
-        return State(fed.start(), {"v": np.zeros((len(fed.seeds), fed.model.size))})
+    async def start(self, fed: OneFederation) -> State:
+        return State(fed.init_params(), {"v": np.zeros(fed.model.size)})
 
-    def round(self, fed: Federation, state: State, t: int) -> State:
-        return momentum_round(fed, state, t, per_run(fed, "beta", self.beta))
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        return await momentum_round(fed, state, t, self.beta)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class FedDemon(Method):
     """FedMom with beta_t of Eq. 8, which falls from beta0 to 0 in `rounds` rounds (T).
 
-    beta0 : a number, or one per run. beta0 = 0 is FedAvg; the last round always has v = alpha_N.
+    beta0 = 0 is FedAvg; the last round always has v = alpha_N.
     """
 
-    beta0: PerRun = 0.9
+    beta0: float = 0.9
     rounds: int = 100
     name: str = "feddemon"
 
@@ -48,24 +47,23 @@ class FedDemon(Method):
         require("beta0", self.beta0, 0, 1, below=True)
         require_whole("rounds", self.rounds)
 
-    def start(self, fed: Federation) -> State:
-        per_run(fed, "beta0", self.beta0)
-        return State(fed.start(), {"v": np.zeros((len(fed.seeds), fed.model.size))})
+    async def start(self, fed: OneFederation) -> State:
+        return State(fed.init_params(), {"v": np.zeros(fed.model.size)})
 
-    def round(self, fed: Federation, state: State, t: int) -> State:
-        return momentum_round(fed, state, t, decayed(per_run(fed, "beta0", self.beta0), t, self.rounds))
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        return await momentum_round(fed, state, t, decayed(self.beta0, t, self.rounds))
 
 
-def momentum_round(fed: Federation, state: State, t: int, beta: np.ndarray) -> State:
-    """One round of momentum with beta [run, 1]; v in memory is the one before the correction."""
-    who = fed.who(t)
-    local = fed.train(state.params, t, who=who)
-    v = beta * state["v"] + (1 - beta) * mean_update(fed, state.params, local, who)
+async def momentum_round(fed: OneFederation, state: State, t: int, beta: float) -> State:
+    """One round of momentum; v in memory is the one before the correction."""
+    clients = fed.sample_clients(t)
+    local = await fed.train(state.params, clients, t)
+    v = beta * state["v"] + (1 - beta) * mean_update(fed, state.params, local, clients)
     params = state.params + v / (1 - beta**t)
-    return State(params.astype(state.params.dtype), {"v": v, "beta": beta[:, 0]})
+    return State(params.astype(state.params.dtype), {"v": v, "beta": np.float64(beta)})
 
 
-def decayed(beta0: np.ndarray, t: int, rounds: int) -> np.ndarray:
+def decayed(beta0: float, t: int, rounds: int) -> float:
     """beta_t of Eq. 8, beta0 (1 - t/T) / ((1 - beta0) + beta0 (1 - t/T)), for t = 1..T; 0 at t = T."""
     if t > rounds:
         raise FairFLError(f"The momentum decays over rounds={rounds}, so there is no round {t}: set rounds higher.")

@@ -12,9 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fairfl_lite.errors import FairFLError, choose
-from fairfl_lite.federation import Federation, Method, State, gather, plain_sum, scatter
-from fairfl_lite.methods.settings import PerRun, per_run, require, require_whole
-from fairfl_lite.streams import stream
+from fairfl_lite.federation import Method, OneFederation, State
+from fairfl_lite.methods.settings import require, require_whole
 
 
 class Chosen(NamedTuple):
@@ -99,24 +98,24 @@ def _largest_sum(u: np.ndarray, among: np.ndarray) -> int:
     return int(candidates[u[:, candidates].sum(0).argmax()])
 
 
-def local_approx(fed: Federation, params: np.ndarray, p: PerRun, J: int, *, M: PerRun = 1.0, on: str = "train",
-                 key: str = "ray", who: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Algorithm 2, LocalApprox, up to its last line: the utilities u [run, agent, 1 + J] and the steps xi [run, J].
+async def local_approx(fed: OneFederation, params: np.ndarray, clients: np.ndarray, p: float, J: int, *, M: float = 1.0,
+                       on: str = "train", key: str = "ray") -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Algorithm 2, LocalApprox, up to its last line: the utilities u [agent, 1 + J] and the steps xi [J].
 
     Entry 0 is the model itself; entry j is theta + xi_j g / |g| with g = grad u_i(theta) and xi_j ~ U(0, p), the same for
-    all agents of a run. Where the gradient is zero all entries are equal. `threshold` takes alpha_i(r) from it.
+    all agents. Where the gradient is zero all entries are equal. `threshold` takes alpha_i(r) from it.
     """
     require("p", p, 0, above=True)
     require_whole("J", J)
-    xi = per_run(fed, "p", p) * np.stack([stream(seed, f"{key} {J}").random(J) for seed in fed.seeds])  # line 6
-    loss, slope = fed.gradient(params, on=on, who=who)
-    size = np.linalg.norm(slope, axis=2, keepdims=True)
+    xi = p * fed.rng(f"{key} {J}").random(J)  # line 6
+    loss, slope = await fed.value_and_gradient(params, clients, on=on)
+    size = np.linalg.norm(slope, axis=1, keepdims=True)
     ray = -slope / np.where(size > 0, size, 1.0)
-    u = [loss]
-    for j in range(J):
-        moved = (params[:, None] + xi[:, j, None, None] * ray).astype(params.dtype)  # line 7
-        u.append(fed.losses(moved, on, who=who))  # line 8
-    return per_run(fed, "M", M)[..., None] - np.stack(u, 2), xi
+    u = [M - loss]
+    for step in xi:
+        moved = (params + step * ray).astype(params.dtype)  # line 7
+        u.append(M - await fed.losses(moved, clients, on))  # line 8
+    return np.stack(u, 1), xi
 
 
 def threshold(u: np.ndarray, r: float | np.ndarray) -> np.ndarray:
@@ -127,7 +126,7 @@ def threshold(u: np.ndarray, r: float | np.ndarray) -> np.ndarray:
 
 
 def place(u: np.ndarray) -> np.ndarray:
-    """Position of the model itself among what `local_approx` looked at: #{j : u_j >= u_0}, itself included, [run, agent].
+    """Position of the model itself among what `local_approx` looked at: #{j : u_j >= u_0}, itself included, [agent].
 
     A model that left the numbers (NaN) is worse than any other: last, where it is the model itself.
     """
@@ -135,7 +134,7 @@ def place(u: np.ndarray) -> np.ndarray:
     return (u >= u[..., :1]).sum(-1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class RankFF(Method):
     """Algorithms 2 and 3: binary search over r; for each r, `steps` gradient steps on
     Phi = sum_i -u_i + sigma sum_i max(0, alpha_i(r) - u_i)^2.
@@ -145,19 +144,19 @@ class RankFF(Method):
     normalise : the weights are divided by their sum, so that a large sigma turns the step and does not lengthen it;
     otherwise by n, as in print. sigma0 = 0 is FedSGD. The answer is the model of the smallest r that was met (memory "best"),
     and memory "beta" is that r (1 where none was); params is the last model, met or not.
-    lr, sigma0, growth, p and M are numbers, or have one value per run. An agent finds its own alpha_i and weight, so the server
-    needs sums alone: of weighted gradients, of weights, and of how many agents are below their alpha_i(r).
+    An agent finds its own alpha_i and weight, so the server needs sums alone: of weighted gradients, of weights, and of how many
+    agents are below their alpha_i(r).
     """
 
     steps: int = 100
-    lr: PerRun = 0.1
+    lr: float = 0.1
     batch: int = 0
-    sigma0: PerRun = 1.0
-    growth: PerRun = 2.0
+    sigma0: float = 1.0
+    growth: float = 2.0
     every: int = 0
-    p: PerRun = 10.0
+    p: float = 10.0
     J: int = 100
-    M: PerRun = 1.0
+    M: float = 1.0
     normalise: bool = True
     on: str = "train"
     name: str = "rankff"
@@ -170,55 +169,49 @@ class RankFF(Method):
         require("sigma0", self.sigma0, 0)
         require("M", self.M, -np.inf)
 
-    def start(self, fed: Federation) -> State:
+    async def start(self, fed: OneFederation) -> State:
         fed.require_rows(self.on)
-        if fed.participants and fed.aggregate is not plain_sum:
+        if fed.participants and fed.secure:
             raise FairFLError("RankFF counts among all agents who is below its alpha_i, and the secure sum is over those who "
                               "take part in a round: make the federation with participants=0.")  # fmt: skip
-        runs, params = len(fed.seeds), fed.start()
-        alpha = np.full((runs, fed.clients), -np.inf)
-        weights = scatter(np.ones(fed.everybody().shape), fed.everybody(), fed.clients, 0.0)
-        search = {"low": np.zeros(runs), "high": np.ones(runs), "r": np.ones(runs), "beta": np.ones(runs)}
-        return State(params, {**search, "best": params, "alpha": alpha, "weights": weights})
+        params, weights = fed.init_params(), fed.by_client(np.ones(len(fed.all_clients)), fed.all_clients)
+        search = {name: np.float64(value) for name, value in (("low", 0), ("high", 1), ("r", 1), ("beta", 1))}
+        return State(params, {**search, "best": params, "alpha": np.full(fed.n, -np.inf), "weights": weights})
 
-    def round(self, fed: Federation, state: State, t: int) -> State:
-        step, who = (t - 1) % self.steps, fed.who(t)
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        step = (t - 1) % self.steps
         if step == 0:
-            state = self.target(fed, state, t)  # lines 5-9
-        state = self.descend(fed, state, t, step, who)  # lines 11-17
-        return self.search(fed, state) if step == self.steps - 1 else state  # lines 19-27
+            state = await self.target(fed, state, t)  # lines 5-9
+        state = await self.descend(fed, state, t, step)  # lines 11-17
+        return await self.search(fed, state) if step == self.steps - 1 else state  # lines 19-27
 
     def answer(self, state: State) -> np.ndarray:
         return state["best"]
 
-    def target(self, fed: Federation, state: State, t: int) -> State:
+    async def target(self, fed: OneFederation, state: State, t: int) -> State:
         """Halve the interval of r, and ask every agent for its alpha_i(r) by LocalApprox."""
-        everybody = fed.everybody()
+        everybody = fed.all_clients
         r = (state["low"] + state["high"]) / 2
-        u, _ = local_approx(fed, state.params, self.p, self.J, M=self.M, on=self.on, key=f"search {t}", who=everybody)
-        alpha = scatter(threshold(u, r[:, None]), everybody, fed.clients, -np.inf)
-        return State(state.params, {**state.memory, "r": r, "alpha": alpha})
+        u, _ = await local_approx(fed, state.params, everybody, self.p, self.J, M=self.M, on=self.on, key=f"search {t}")
+        return State(state.params, {**state.memory, "r": r, "alpha": fed.by_client(threshold(u, r), everybody, -np.inf)})
 
-    def descend(self, fed: Federation, state: State, t: int, step: int, who: np.ndarray) -> State:
+    async def descend(self, fed: OneFederation, state: State, t: int, step: int) -> State:
         """One gradient step on the penalised sum of utilities."""
-        sigma = per_run(fed, "sigma0", self.sigma0) * per_run(fed, "growth", self.growth) ** (
-            step // (self.every or max(1, self.steps // 5))
-        )
-        loss, slope = fed.gradient(state.params, t=t, batch=self.batch, who=who)
-        alpha = gather(state["alpha"], who)
-        weights = np.where(who >= 0, penalty_weights(per_run(fed, "M", self.M) - loss, alpha, sigma), 0.0)  # line 12
-        whole = fed.sum(weights) if self.normalise else (who >= 0).sum(1).astype(float)
-        total = fed.sum(slope, weights) / whole[:, None]  # line 15
-        params = (state.params - per_run(fed, "lr", self.lr) * total).astype(state.params.dtype)  # line 16
-        return State(params, {**state.memory, "weights": scatter(weights, who, fed.clients, 0.0)})
+        clients = fed.sample_clients(t)
+        sigma = self.sigma0 * self.growth ** (step // (self.every or max(1, self.steps // 5)))
+        loss, slope = await fed.value_and_gradient(state.params, clients, t=t, batch=self.batch)
+        weights = penalty_weights(self.M - loss, state["alpha"][clients], sigma)  # line 12
+        whole = fed.sum(weights) if self.normalise else len(clients)
+        total = fed.sum(slope, weights) / whole  # line 15
+        params = (state.params - self.lr * total).astype(state.params.dtype)  # line 16
+        return State(params, {**state.memory, "weights": fed.by_client(weights, clients)})
 
-    def search(self, fed: Federation, state: State) -> State:
+    async def search(self, fed: OneFederation, state: State) -> State:
         """Keep the model if every agent has its alpha_i(r), and go to the half of the interval that this leaves."""
-        everybody, low, high, r = fed.everybody(), state["low"], state["high"], state["r"]
-        u = per_run(fed, "M", self.M) - fed.losses(state.params, self.on, who=everybody)  # line 20
-        met = fed.sum(~((u >= gather(state["alpha"], everybody)) | (everybody < 0))) == 0  # line 23
-        found = {"best": np.where(met[:, None], state.params, state["best"]), "beta": np.where(met, r, state["beta"]),
-                 "high": np.where(met, r, high), "low": np.where(met, low, r)}  # fmt: skip
+        r, alpha = state["r"], state["alpha"][fed.all_clients]
+        u = self.M - await fed.losses(state.params, fed.all_clients, self.on)  # line 20
+        met = fed.sum(~(u >= alpha)) == 0  # line 23
+        found = {"best": state.params, "beta": r, "high": r} if met else {"low": r}
         return State(state.params, {**state.memory, **found})
 
 

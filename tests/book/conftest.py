@@ -8,7 +8,8 @@ import pytest
 from filelock import FileLock
 from small import ROOT
 
-from fairfl_lite.press import book, runner
+from fairfl_book.notebooks import runner
+from fairfl_book.site import book
 
 
 @pytest.fixture(scope="session")
@@ -17,4 +18,4 @@ def site() -> Path:
     state = ROOT / ".fairfl"
     state.mkdir(exist_ok=True)
     with FileLock(state / "tests.lock"):
-        return book.build(runner.Project(ROOT, ROOT / "fairfl_lite")).parent
+        return book.build(runner.Project(ROOT)).parent

@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 from small import ROOT, code, notebook
 
-from fairfl_lite.press import outputs, prose
+from fairfl_book.notebooks import outputs
+from fairfl_book.site import prose
 
 OPEN = {
     "ledger/how_it_judges": (5, 0),

@@ -6,10 +6,10 @@ import nbformat
 from same import differing, made
 from small import notebook, small_project
 
-from fairfl_lite.press import book
+from fairfl_book.site import book
 
 FIGURE = """import matplotlib.pyplot as plt
-from fairfl_lite.press import figures
+from fairfl_book import figures
 
 fig, axis = plt.subplots()
 axis.plot([0, 1])

@@ -18,8 +18,9 @@ import pytest
 from small import ROOT, code, notebook
 from waiting import FOR_EVER, left, until
 
-from fairfl_lite.press import book, runner
-from fairfl_lite.press import site as press_site
+from fairfl_book.notebooks import runner
+from fairfl_book.site import book
+from fairfl_book.site import html as press_site
 
 REMOTE = re.compile(
     r"<(?:script|link|img|iframe|source|video|audio|embed|object)\b[^>]*\b(?:src|href|data)=\"(?:https?:)?//[^\"]*\""
@@ -93,7 +94,7 @@ def links_to_nowhere(site: Path) -> list[str]:
 
 TITLE = nbformat.v4.new_markdown_cell("# One\n\n$$a^2 + b^2 = c^2$$\n\nSee {numref}`fig-a` and {cite}`fairfed`.")
 SHOW = (
-    "import matplotlib.pyplot as plt\nfrom fairfl_lite.press import figures\nfig, ax = plt.subplots()\n"
+    "import matplotlib.pyplot as plt\nfrom fairfl_book import figures\nfig, ax = plt.subplots()\n"
     "ax.plot([1, 2], [x, 1])\n"
     "figures.show(fig, name='fig-a', caption='A line, $x^2$.', alt='A line that rises.')"
 )
@@ -184,17 +185,18 @@ def test_a_warning_stops_the_build_after_one_that_was_killed(make_project, monke
 BUILD = """
 import sys
 from pathlib import Path
-from fairfl_lite.press import runner, site
+from fairfl_book.notebooks import runner
+from fairfl_book.site import html
 root = Path(sys.argv[1])
-site.BUILDER = (sys.executable, "-c", sys.argv[2], str(root / "input"))
-site._build(runner.Project(root, root / "little"))
+html.BUILDER = (sys.executable, "-c", sys.argv[2], str(root / "input"))
+html._build(runner.Project(root))
 """
 
 
 BUILDER = f"""
 import select, sys
 from pathlib import Path
-from fairfl_lite.press.builder import die_with_parent
+from fairfl_book.processes import die_with_parent
 ended = bool(select.select([sys.stdin], [], [], 0)[0])
 die_with_parent()
 path = Path(sys.argv[1])
@@ -227,7 +229,7 @@ def test_a_notebook_that_was_removed_has_no_page(make_project):
 
 
 def test_the_book_itself(site):
-    project = runner.Project(ROOT, ROOT / "fairfl_lite")
+    project = runner.Project(ROOT)
     check_offline(site)
     assert links_to_nowhere(site) == []
     for name in project.names():

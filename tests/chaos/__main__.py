@@ -19,7 +19,8 @@ from typing import Any
 from chaos import disk, hostile, kills, plants, writers
 from small import ROOT
 
-from fairfl_lite import results, store
+from fairfl_book import results
+from fairfl_lite import store
 
 KEPT = ROOT / "results" / "reliability.json"
 STEPS = 12

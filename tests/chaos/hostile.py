@@ -27,18 +27,20 @@ import pandas as pd
 import yaml
 from small import code, notebook, small_project
 
-from fairfl_lite import cli, data, ledger, papers, results, store
+from fairfl_book import cards, cli, ledger, results
+from fairfl_book.ledger import editions
+from fairfl_book.ledger.claims import _file as verdicts_file
+from fairfl_book.ledger.claims import kept, key
+from fairfl_book.ledger.judge import Judge
+from fairfl_book.ledger.rules import check
+from fairfl_book.ledger.series import Results
+from fairfl_book.notebooks import outputs, parameters, runner
+from fairfl_book.site import book, html
+from fairfl_lite import data, store
 from fairfl_lite.data import cifar10, mnist, sources
 from fairfl_lite.data.images import Images
 from fairfl_lite.data.sources import Dataset, File
 from fairfl_lite.errors import BuildError, FairFLError
-from fairfl_lite.ledger import editions
-from fairfl_lite.ledger.claims import _file as verdicts_file
-from fairfl_lite.ledger.claims import kept, key
-from fairfl_lite.ledger.judge import Judge
-from fairfl_lite.ledger.rules import check
-from fairfl_lite.ledger.series import Results
-from fairfl_lite.press import book, outputs, parameters, runner, site
 
 ACCEPTED, REFUSED, TRACEBACK = "accepted", "refused", "traceback"
 
@@ -184,7 +186,7 @@ def _runs() -> pd.DataFrame:
 
 def read_card(text: str) -> None:
     """All that is done with a card: read, checked against the rules, judged."""
-    card = papers.parse(text)
+    card = cards.parse(text)
     check(card)
     facts = pd.DataFrame({"name": ["rows"], "value": [32561.0]})
     judge = Judge(card, Results(frames={"little/runs": _runs(), "little/facts": facts}))
@@ -192,7 +194,7 @@ def read_card(text: str) -> None:
         str(judge.claim(entry))
 
 
-def cards(count: int) -> list[Case]:
+def odd_cards(count: int) -> list[Case]:
     found = every(CARD)
     made = [Case("card", name, lambda _, raw=raw: read_card(yaml.safe_dump(raw, allow_unicode=True))) for name, raw in found]
     written = ["", "\0", "- a", "paper: [", "&a [*a]", "a: &x {b: *x}", "? {a: b}\n: c", "\ufeff",
@@ -293,8 +295,8 @@ def states(count: int) -> list[Case]:
 
     def book_record(folder: Path, content: bytes) -> None:
         project = small_project(folder / "p", {"one": notebook("1")})
-        store.write(site.record(project), content)
-        assert not site.current(project) and not store.kept(site.record(project))
+        store.write(html.record(project), content)
+        assert not html.current(project) and not store.kept(html.record(project))
 
     def verdicts(folder: Path, content: bytes) -> None:
         os.environ["FAIRFL_ROOT"] = str(folder)
@@ -716,7 +718,7 @@ def refusing(folder: Path, error: int) -> Iterator[None]:
 
 
 KINDS: dict[str, Callable[[int], list[Case]]] = {
-    "card": cards, "notebook": notebooks, "state": states, "archive": archives, "data": owned, "result": kept_results,
+    "card": odd_cards, "notebook": notebooks, "state": states, "archive": archives, "data": owned, "result": kept_results,
     "name": names,
     "environment": surroundings,
 }  # fmt: skip

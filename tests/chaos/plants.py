@@ -78,7 +78,7 @@ def both(*edits: Edit) -> Edit:
 def digit(paper: str) -> Edit:
     """The last digit of the first printed number of the first table of a card is one higher."""
     return swap(
-        f"fairfl_lite/papers/{paper}.yml",
+        f"book/papers/{paper.replace('-', '_')}/card.yml",
         r"(\n    rows:.*?\n *- \[.*?\d*\.\d*)(\d)(?=[ ±\]%,])",
         lambda found: found[1] + str((int(found[2]) + 1) % 10),
     )
@@ -191,26 +191,26 @@ PLANTS = (
     Plant("code", "Matthews' correlation adds", put("fairfl_lite/metrics.py", "tp * tn - fp * fn", "tp * tn + fp * fn"), METRICS),
     Plant("code", "F1 forgets the misses", put("fairfl_lite/metrics.py", "2 * tp + counts[..., 0, 1] + counts[..., 1, 0]", "2 * tp + counts[..., 0, 1]"), METRICS),
     Plant("code", "the zero rule sees one side", put("fairfl_lite/metrics.py", "((chosen == 0) | (left == 0)).any(-1)", "(chosen == 0).any(-1)"), "tests/test_metrics.py::test_the_zero_rule_by_hand", quick=True),
-    Plant("code", "an interval of 90%", put("fairfl_lite/ledger/numbers.py", "def half_width(self, level: float = 0.975)", "def half_width(self, level: float = 0.95)"), LEVEL + "test_an_estimate_of_three_runs_by_hand"),
-    Plant("code", "a spread with n instead of n - 1", put("fairfl_lite/ledger/numbers.py", "float(v.std(ddof=1)) if len(v) > 1", "float(v.std(ddof=0)) if len(v) > 1"), LEVEL + "test_an_estimate_of_three_runs_by_hand"),
-    Plant("code", "agreement without the interval", put("fairfl_lite/ledger/numbers.py", "abs(difference) + half + reach <= margin", "abs(difference) + half <= margin"), LEVEL + "test_two_one_sided_tests_by_scipy"),
-    Plant("code", "a line that fails is excused by its construction", put("fairfl_lite/ledger/judge.py", 'if "by_construction" in spec and found.verdict in GOOD:', 'if "by_construction" in spec:'), "tests/ledger/test_ledger_construction.py::test_a_claim_says_that_it_holds_by_construction_and_why"),
-    Plant("code", "Welch with one degree more", put("fairfl_lite/ledger/numbers.py", "b**2 / (self.k - 1) if self.k > 1", "b**2 / self.k if self.k > 1"), LEVEL + "test_welch_s_degrees_of_freedom"),
+    Plant("code", "an interval of 90%", put("book/fairfl_book/ledger/numbers.py", "def half_width(self, level: float = 0.975)", "def half_width(self, level: float = 0.95)"), LEVEL + "test_an_estimate_of_three_runs_by_hand"),
+    Plant("code", "a spread with n instead of n - 1", put("book/fairfl_book/ledger/numbers.py", "float(v.std(ddof=1)) if len(v) > 1", "float(v.std(ddof=0)) if len(v) > 1"), LEVEL + "test_an_estimate_of_three_runs_by_hand"),
+    Plant("code", "agreement without the interval", put("book/fairfl_book/ledger/numbers.py", "abs(difference) + half + reach <= margin", "abs(difference) + half <= margin"), LEVEL + "test_two_one_sided_tests_by_scipy"),
+    Plant("code", "a line that fails is excused by its construction", put("book/fairfl_book/ledger/judge.py", 'if "by_construction" in spec and found.verdict in GOOD:', 'if "by_construction" in spec:'), "tests/ledger/test_ledger_construction.py::test_a_claim_says_that_it_holds_by_construction_and_why"),
+    Plant("code", "Welch with one degree more", put("book/fairfl_book/ledger/numbers.py", "b**2 / (self.k - 1) if self.k > 1", "b**2 / self.k if self.k > 1"), LEVEL + "test_welch_s_degrees_of_freedom"),
     Plant("code", "kept files are not checked", put("fairfl_lite/store.py", "isinstance(found, dict) and fingerprint(found) == stated", "isinstance(found, dict)"), "tests/test_store.py::test_a_changed_value_is_as_if_it_had_never_been", quick=True),
     Plant("code", "half a file stays where writing failed", put("fairfl_lite/store.py", "        if temporary:\n            with contextlib", "        if not temporary:\n            with contextlib"), "tests/test_store.py::test_a_full_disk_while_writing"),
-    Plant("code", "a changed result is loaded", put("fairfl_lite/results.py", 'if digest(name) != provenance(name).get("sha256"):', "if not digest(name):"), "tests/test_results.py::test_missing_changed_and_unreadable"),
-    Plant("code", "printed numbers may differ by a tenth", put("fairfl_lite/press/outputs.py", "RELATIVE = 1e-4", "RELATIVE = 1e-1"), "tests/notebooks/test_outputs.py::test_a_changed_result_always_fails"),
-    Plant("code", "pictures may differ", put("fairfl_lite/press/outputs.py", "PICTURE = 2.0", "PICTURE = 200.0"), "tests/notebooks/test_outputs.py::test_pictures"),
-    Plant("code", "a run does not depend on the lock", put("fairfl_lite/press/runner.py", '"lock": {"requirements.lock": _file(project.root / "requirements.lock")}', '"lock": {}'), "tests/notebooks/test_runner.py::test_a_key_holds_all_a_run_depends_on"),
+    Plant("code", "a changed result is loaded", put("book/fairfl_book/results.py", 'if digest(name) != provenance(name).get("sha256"):', "if not digest(name):"), "tests/test_results.py::test_missing_changed_and_unreadable"),
+    Plant("code", "printed numbers may differ by a tenth", put("book/fairfl_book/notebooks/outputs.py", "RELATIVE = 1e-4", "RELATIVE = 1e-1"), "tests/notebooks/test_outputs.py::test_a_changed_result_always_fails"),
+    Plant("code", "pictures may differ", put("book/fairfl_book/notebooks/outputs.py", "PICTURE = 2.0", "PICTURE = 200.0"), "tests/notebooks/test_outputs.py::test_pictures"),
+    Plant("code", "a run does not depend on the lock", put("book/fairfl_book/notebooks/runner.py", '"lock": {"requirements.lock": _file(project.root / "requirements.lock")}', '"lock": {}'), "tests/notebooks/test_runner.py::test_a_key_holds_all_a_run_depends_on"),
     # Cards.
     Plant("card", "a digit of FairFed's Table 1", digit("fairfed"), SUMS.format("fairfed"), quick=True),
-    Plant("card", "a sign of FairFed's Table 1", put("fairfl_lite/papers/fairfed.yml", "[eod, global,  -0.049", "[eod, global,  0.049"), SUMS.format("fairfed")),
+    Plant("card", "a sign of FairFed's Table 1", put("book/papers/fairfed/card.yml", "[eod, global,  -0.049", "[eod, global,  0.049"), SUMS.format("fairfed")),
     Plant("card", "a digit of FAIR-FATE", digit("fair-fate"), SUMS.format("fair_fate")),
     Plant("card", "a digit of RankFF", digit("rankff"), SUMS.format("rankff")),
     Plant("card", "a digit of EFFL", digit("effl"), SUMS.format("effl")),
     Plant("card", "a digit of E2FL", digit("e2fl"), SUMS.format("e2fl")),
-    Plant("card", "a margin without its reason", put("fairfl_lite/papers/fairfed.yml", 'spd: {margin: 0.02, reason: "as for EOD"}', 'spd: {margin: 0.02, reason: ""}'), CARDS),
-    Plant("card", "another baseline", swap("fairfl_lite/papers/fairfed.yml", r"baseline: \{method: fedavg\}", "baseline: {method: local}"), CARDS),
+    Plant("card", "a margin without its reason", put("book/papers/fairfed/card.yml", 'spd: {margin: 0.02, reason: "as for EOD"}', 'spd: {margin: 0.02, reason: ""}'), CARDS),
+    Plant("card", "another baseline", swap("book/papers/fairfed/card.yml", r"baseline: \{method: fedavg\}", "baseline: {method: local}"), CARDS),
     # Results.
     Plant("result", "a number changed", table("fairfed/table1", shifted(1e-3), renewed=False), DOUBT),
     Plant("result", "a number changed by a thousandth, its digest renewed", table("fairfed/table1", shifted(1e-3)), SAME + "[table1]"),
@@ -241,10 +241,10 @@ PLANTS = (
     Plant("link", "a file named in CONTRIBUTING that is not there", swap("CONTRIBUTING.md", r"tests/finished_runs\.py", "tests/finished_run.py"), PROJECT + "test_paths_that_are_named_exist[CONTRIBUTING.md]"),
     Plant("link", "a dead address elsewhere", swap("README.md", r"https://pre-commit\.com|http://localhost:8000", "http://localhost:8001"), PROJECT + "test_paths_that_are_named_exist[CONTRIBUTING.md]", allowed="Addresses of other sites are not asked: the tests need no network, and a site that is down is not an error here."),
     # What was once found wrong, put back.
-    Plant("once found", "a build that was killed is trusted", both(put("fairfl_lite/press/site.py", "_clear(memory(project), html(project))\n    elif", "pass\n    elif"), swap("fairfl_lite/press/site.py", r"\n    _forget\([^\n]*", "")), "tests/book/test_site.py::test_a_warning_stops_the_build_after_one_that_was_killed"),
-    Plant("once found", "outputs of absent data are stored", put("fairfl_lite/press/book.py", "[one for one in jobs if not one.absent]", "list(jobs)"), "tests/notebooks/test_gates.py::test_without_its_data_a_notebook_keeps_its_stored_outputs"),
+    Plant("once found", "a build that was killed is trusted", both(put("book/fairfl_book/site/html.py", "_clear(memory(project), html(project))\n    elif", "pass\n    elif"), swap("book/fairfl_book/site/html.py", r"\n    _forget\([^\n]*", "")), "tests/book/test_site.py::test_a_warning_stops_the_build_after_one_that_was_killed"),
+    Plant("once found", "outputs of absent data are stored", put("book/fairfl_book/site/book.py", "[one for one in jobs if not one.absent]", "list(jobs)"), "tests/notebooks/test_gates.py::test_without_its_data_a_notebook_keeps_its_stored_outputs"),
     Plant("once found", "a relative root is passed on", put("fairfl_lite/store.py", "return named.resolve()", "return named"), "tests/test_cli.py::test_a_root_named_from_here_is_the_same_from_elsewhere"),
-    Plant("once found", "a claim of another paper is an empty table", put("fairfl_lite/cli.py", "if args.paper not in (None, paper):", "if not paper:"), "tests/test_cli.py::test_a_request_that_cannot_be_met_is_refused_before_anything_runs"),
+    Plant("once found", "a claim of another paper is an empty table", put("book/fairfl_book/cli.py", "if args.paper not in (None, paper):", "if not paper:"), "tests/test_cli.py::test_a_request_that_cannot_be_met_is_refused_before_anything_runs"),
     Plant("once found", "features that are not finite are taken", put("fairfl_lite/data/table.py", "if not np.isfinite(column).all()]", "if np.isnan(column).all()]"), "tests/data/test_data_states_and_tiles.py::test_a_tiles_file_in_another_layout_is_refused"),
     Plant("once found", "kept arrays are trusted", put("fairfl_lite/store.py", "return found if str(stated) == _digest(found) else {}", "return found"), "tests/test_store.py::test_changed_arrays_are_as_if_they_had_never_been", quick=True),
     Plant("once found", "half-written files stay", put("fairfl_lite/store.py", "        _sweep(target.parent)\n", ""), "tests/test_store.py::test_what_a_killed_write_left_is_removed_by_the_next"),
@@ -255,8 +255,8 @@ PLANTS = (
     Plant("once found", "an action pinned by its tag", swap(".github/workflows/book.yml", r"@[0-9a-f]{40}", "@v4"), PROJECT + "test_actions_are_pinned_by_commit"),
     # The project.
     Plant("project", "a path of one machine", swap("README.md", r"\Z", "See " + "/".join(("", "home", "me", "x")) + ".\n"), PROJECT + "test_nothing_of_one_machine_is_in_the_files"),
-    Plant("project", "another version in the lock", swap("requirements.lock", r"\nnumpy==[\d.]+", "\nnumpy==1.0.0"), PROJECT + "test_the_lock_holds_what_pyproject_asks_for"),
-    Plant("project", "an import against the order", swap("fairfl_lite/streams.py", r"\nfrom fairfl_lite|\nimport ", lambda found: "\nfrom fairfl_lite import results  # noqa" + found[0]), PROJECT + "test_imports_go_one_way"),
+    Plant("project", "another version in the lock", swap("requirements.lock", r"\nnumpy==[\d.]+", "\nnumpy==1.0.0"), PROJECT + "test_the_lock_holds_what_the_book_asks_for"),
+    Plant("project", "an import against the order", swap("fairfl_lite/streams.py", r"\nfrom fairfl_lite|\nimport ", lambda found: "\nfrom fairfl_lite import data  # noqa" + found[0]), PROJECT + "test_imports_go_one_way"),
 )  # fmt: skip
 
 
@@ -289,10 +289,14 @@ def passes(place: Path, tests: list[str]) -> bool:
                 os.dup2(out.fileno(), 1)
                 os.dup2(out.fileno(), 2)
             os.chdir(place)
-            os.environ |= {"FAIRFL_ROOT": str(place), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": f"{place}:{place / 'tests'}"}
+            os.environ |= {
+                "FAIRFL_ROOT": str(place),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTHONPATH": f"{place}:{place / 'book'}:{place / 'tests'}",
+            }
             sys.dont_write_bytecode = True
-            own = {"", *map(str, (ROOT, ROOT / "tests", ROOT / "tests" / "chaos"))}
-            sys.path[:] = [str(place), str(place / "tests"), *(one for one in sys.path if one not in own)]
+            own = {"", *map(str, (ROOT, ROOT / "book", ROOT / "tests", ROOT / "tests" / "chaos"))}
+            sys.path[:] = [str(place), str(place / "book"), str(place / "tests"), *(one for one in sys.path if one not in own)]
             import fairfl_lite
 
             assert Path(fairfl_lite.__file__).is_relative_to(place), "the package is not that of the copy"
@@ -336,7 +340,7 @@ def tried(chosen: list[Plant]) -> Iterator[dict[str, str]]:
 
 def files(place: Path) -> list[Path]:
     """What a plant may change: cards, code, results of one paper, notebooks, pages."""
-    kept = ("*.md", "*.yml", "*.lock", ".github/workflows/*", "fairfl_lite/**/*.py", "fairfl_lite/papers/*.yml", "results/fairfed/*",
+    kept = ("*.md", "*.yml", "*.lock", ".github/workflows/*", "fairfl_lite/**/*.py", "book/**/*.py", "book/papers/*/card.yml", "results/fairfed/*",
             "notebooks/primer/*")  # fmt: skip
     return [path for pattern in kept for path in place.glob(pattern) if path.is_file()]
 

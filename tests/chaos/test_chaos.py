@@ -12,7 +12,7 @@ import pytest
 import yaml
 from chaos import disk, hostile, kills, plants, writers
 from chaos.__main__ import COLUMNS, KEPT, PARTS, joined
-from small import ROOT
+from small import ROOT, sources
 
 from fairfl_lite import store
 
@@ -115,7 +115,7 @@ def test_whatever_writes_goes_through_the_writers_that_are_killed():
     writes = re.compile(
         r"\.write_(text|bytes)\(|\bopen\((?!os\.devnull).*[\"'][wax]b?[\"']|(?<!ledger)\.to_csv\((?!index)|\bsavez"
     )
-    found = {path.name for path in store.PACKAGE.rglob("*.py") if writes.search(path.read_text())}
+    found = {path.name for path in sources() if writes.search(path.read_text())}
     assert found == {"store.py", "lock.py"}
 
 

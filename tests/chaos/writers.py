@@ -27,21 +27,24 @@ import pandas as pd
 from chaos import hostile
 from nbformat import from_dict
 from nbformat.v4 import new_output
-from small import code, notebook, small_project
+from small import ROOT, code, notebook, small_project
 
-from fairfl_lite import imports, ledger, results, store
+from fairfl_book import ledger, results
+from fairfl_book.experiments.base import Experiment
+from fairfl_book.ledger.claims import Claim, keep, kept, key
+from fairfl_book.notebooks import lessons, outputs, runner
+from fairfl_book.site import book
+from fairfl_lite import imports, store
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.base import Experiment
 from fairfl_lite.federation.kept import Book
 from fairfl_lite.federation.state import State
-from fairfl_lite.ledger.claims import Claim, keep, kept, key
-from fairfl_lite.press import book, lessons, outputs, runner
 
 STEPS = {
-    str(store.PACKAGE / name)
+    str(ROOT / name)
     for name in (
-        "store.py", "results.py", "federation/kept.py", "experiments/base.py", "data/sources.py", "ledger/__init__.py",
-        "ledger/claims.py", "press/book.py", "press/runner.py", "press/lessons.py",
+        *(f"fairfl_lite/{one}.py" for one in ("store", "federation/kept", "data/sources")),
+        *(f"book/fairfl_book/{one}.py" for one in ("results", "experiments/base", "ledger/__init__", "ledger/claims", "site/book",
+                                                   "notebooks/runner", "notebooks/lessons")),
     )
 }  # fmt: skip
 """Where a line is a step: what writes, and what decides that something is written."""
@@ -247,7 +250,7 @@ def _project(home: Path) -> runner.Project:
 
 
 def _found(home: Path) -> runner.Project:
-    return runner.Project(home / "project", home / "project" / "little")
+    return runner.Project(home / "project")
 
 
 def _run(home: Path, says: str) -> None:

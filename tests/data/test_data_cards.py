@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairfl_lite import data, results
+from fairfl_book import results
+from fairfl_book.site import datacard
+from fairfl_lite import data
 from fairfl_lite.data import Table
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.fairfed import facts as fairfed_facts
-from fairfl_lite.press import datacard
+from papers.fairfed import facts as fairfed_facts
 
 
 @pytest.mark.parametrize("name", data.DATASETS)

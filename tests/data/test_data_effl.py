@@ -11,11 +11,11 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.linear_model import LogisticRegression
 
 from fairfl_lite import data, metrics
-from fairfl_lite.clients import Local
+from fairfl_lite.clients import ClientTraining
 from fairfl_lite.data import Partition, Table, acspubliccoverage, eicu, synthetic
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.effl import federations, trials
 from fairfl_lite.methods import FedAvg
+from papers.effl import federations, trials
 
 # ---------------------------------------------------------------- a split that is given
 
@@ -397,7 +397,7 @@ def test_a_federation_that_cannot_be_is_refused():
 
 def test_fedavg_finds_the_pooled_logistic_regression():
     """One step on all rows in each round, weighed by rows, is gradient descent on the pooled loss."""
-    fed = federations.federation("synthetic", (0,), local=Local("sgd", 1.0, 0.0, 1, 0))
+    fed = federations.federation("synthetic", (0,), local=ClientTraining("sgd", 1.0, 0.0, 1, 0))
     history = fed.run(FedAvg(), 600)
     rows = np.concatenate([fed.shards["train"].rows(0, k) for k in (0, 1)])
     pooled = LogisticRegression(C=1e6).fit(fed.shards["train"].X[rows], fed.shards["train"].y[rows])

@@ -11,7 +11,7 @@ import pytest
 
 from fairfl_lite.data import femnist
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.e2fl import federations
+from papers.e2fl import federations
 
 
 def written(seed=0):
@@ -82,7 +82,7 @@ def test_writers_become_clients(tmp_path):
     as_leaf(tmp_path, written())
     fed = federations.femnist(femnist.leaf(tmp_path), (0, 1), model=None, participants=1)
     assert fed.shards["train"].sizes.tolist() == [[5, 3]] * 2 and fed.shards["test"].sizes.tolist() == [[1, 2]] * 2
-    assert fed.model.size == 1_632_288 and fed.model.classes == 62 and fed.local.batch == 10
+    assert fed.model.size == 1_632_288 and fed.model.classes == 62 and fed.local.batch_size == 10
 
 
 def test_what_is_not_whole_is_said(tmp_path):

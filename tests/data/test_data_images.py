@@ -16,10 +16,11 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from fairfl_lite import cli, data
+from fairfl_book import cli
+from fairfl_book.site import datacard
+from fairfl_lite import data
 from fairfl_lite.data import Images, cifar10, mnist, sources
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.press import datacard
 
 SIDE = 32
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairfl_book.site import datacard
 from fairfl_lite import data
 from fairfl_lite.data import Partition, dutch, law_school
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.press import datacard
 
 LAW = """decile1b,decile3,lsat,ugpa,zfygpa,zgpa,fulltime,fam_inc,male,tier,race,pass_bar
 10.0,10.0,44.0,3.5,1.33,1.88,1.0,5.0,0.0,4.0,White,1.0

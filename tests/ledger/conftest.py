@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from little import Save
 
-from fairfl_lite import papers, results
-from fairfl_lite.ledger.claims import Claim
-from fairfl_lite.ledger.judge import judge_all
+from fairfl_book import cards, results
+from fairfl_book.ledger.claims import Claim
+from fairfl_book.ledger.judge import judge_all
 
 
 @pytest.fixture
@@ -28,4 +28,4 @@ def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Save:
 @pytest.fixture(scope="session")
 def stored() -> Mapping[str, Mapping[str, Claim]]:
     """Every claim of every paper by the results that are stored, without what is kept of it."""
-    return {paper: judge_all(paper) for paper in papers.names()}
+    return {paper: judge_all(paper) for paper in cards.names()}

@@ -12,12 +12,12 @@ import pandas as pd
 import yaml
 from scipy import stats
 
-from fairfl_lite import papers
-from fairfl_lite.ledger.claims import Claim
-from fairfl_lite.ledger.judge import Judge
-from fairfl_lite.ledger.rules import check
-from fairfl_lite.ledger.series import Results
-from fairfl_lite.papers import PaperCard
+from fairfl_book import cards
+from fairfl_book.cards import PaperCard
+from fairfl_book.ledger.claims import Claim
+from fairfl_book.ledger.judge import Judge
+from fairfl_book.ledger.rules import check
+from fairfl_book.ledger.series import Results
 
 RUNS = "little/runs"
 MARGINS = {"up": 0.01, "down": 0.01, "near": 0.02}
@@ -42,7 +42,7 @@ def text(*claims: Mapping[str, Any], tables: Mapping[str, Any] | None = None, **
 
 def card(*claims: Mapping[str, Any], tables: Mapping[str, Any] | None = None, **fields: Any) -> PaperCard:
     """The card of that text, checked."""
-    made = papers.parse(text(*claims, tables=tables, **fields))
+    made = cards.parse(text(*claims, tables=tables, **fields))
     check(made)
     return made
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from little import card, judge, judged, table
 
-from fairfl_lite import papers
+from fairfl_book import cards
+from fairfl_book.ledger.claims import Claim
+from fairfl_book.ledger.rules.arithmetic import printed_so, recompute, rounded
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.ledger.claims import Claim
-from fairfl_lite.ledger.rules.arithmetic import printed_so, recompute, rounded
 
-RANKFF = papers.load("rankff")
+RANKFF = cards.load("rankff")
 
 
 @given(st.decimals(-1000, 1000, places=5), st.integers(0, 3))

@@ -11,12 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from little import RUNS, Save, exact, runs, table, text
+from small import ROOT
 
-from fairfl_lite import imports, ledger, papers, store
+from fairfl_book import cards, ledger
+from fairfl_book.cards import card as reader
+from fairfl_book.ledger import afresh, judge
+from fairfl_book.ledger.claims import Claim, interval, shown
+from fairfl_lite import imports, store
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.ledger import judge
-from fairfl_lite.ledger.claims import Claim, interval, shown
-from fairfl_lite.papers import card as cards
 
 CELLS = {"base": "0.700±0.010", "ours": "0.800±0.010"}
 LATER = {
@@ -42,17 +44,17 @@ def write(save: Save, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     shelf.mkdir()
 
     def forget() -> None:
-        papers.load.cache_clear()
-        papers.text.cache_clear()
+        cards.load.cache_clear()
+        cards.text.cache_clear()
         judge.card.cache_clear()
 
     def put(**fields: Any) -> None:
-        (shelf / "little.yml").write_text(text(LATER, **{"tables": {"t": table(CELLS)}, **fields}), encoding="utf-8")
+        (shelf / "little").mkdir(exist_ok=True)
+        (shelf / "little" / "card.yml").write_text(text(LATER, **{"tables": {"t": table(CELLS)}, **fields}), encoding="utf-8")
         forget()
 
     with monkeypatch.context() as patched:
-        for module in (papers, cards):
-            patched.setattr(module, "FOLDER", shelf)
+        patched.setattr(reader, "FOLDER", shelf)
         put()
         save(RUNS, measured())
         yield put
@@ -65,7 +67,7 @@ def times(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
     plain = judge.Judge.claim
 
-    def counted(self: judge.Judge, entry: papers.Entry) -> Claim:
+    def counted(self: judge.Judge, entry: cards.Entry) -> Claim:
         asked.append(entry.id)
         return plain(self, entry)
 
@@ -127,7 +129,7 @@ CODE = [
     "ledger/numbers.py",
     "ledger/series.py",
     "ledger/judge.py",
-    "papers/card.py",
+    "cards/card.py",
 ]
 
 
@@ -136,7 +138,7 @@ def test_another_rule_is_judged_anew(
     write: Callable[..., None], times: list[str], monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     verdicts()
-    path = store.PACKAGE / file
+    path = ROOT / "book" / "fairfl_book" / file
     plain = path.read_bytes()
     monkeypatch.setitem(imports._LOADED, path, plain + b"\n# a remark\n")
     verdicts()
@@ -147,9 +149,11 @@ def test_another_rule_is_judged_anew(
 
 
 def test_every_rule_counts() -> None:
-    known = set(imports.modules("fairfl_lite.ledger.judge"))
+    known = set(imports.modules("fairfl_book.ledger.judge"))
     rules = {
-        f"fairfl_lite.ledger.rules.{f.stem}" for f in (store.PACKAGE / "ledger" / "rules").glob("*.py") if f.stem != "__init__"
+        f"fairfl_book.ledger.rules.{f.stem}"
+        for f in (ROOT / "book" / "fairfl_book" / "ledger" / "rules").glob("*.py")
+        if f.stem != "__init__"
     }
     assert len(rules) > 10 and rules <= known
 
@@ -199,7 +203,7 @@ def test_wrong_names_lead_to_the_nearest(write: Callable[..., None]) -> None:
         lambda: ledger.claims("litle"): "There is no paper 'litle'; choose one of: little",
         lambda: ledger.only("little", "agres"): "There is no verdict 'agres': did you mean 'agrees'?",
         lambda: ledger.only("little", "reproduced"): "There is no verdict 'reproduced'",
-        lambda: ledger.remeasure("little.t.our"): r"the nearest id is little\.t\.ours\.$",
+        lambda: afresh.remeasure("little.t.our"): r"the nearest id is little\.t\.ours\.$",
     }.items():
         with pytest.raises(FairFLError, match=message):
             ask()
@@ -250,7 +254,7 @@ def test_numbers_as_they_are_shown(kind: str, printed: str, value: float, wanted
 def test_the_stored_results_are_judged_by_every_rule_and_nothing_breaks(stored: dict[str, dict[str, Claim]]) -> None:
     """With the results of this project: every claim has a known verdict, numbers that fit each other, and its reason."""
     for paper, claims in stored.items():
-        card = papers.load(paper)
+        card = cards.load(paper)
         assert list(claims) == list(card.entries)
         asked = {id: entry.spec.get("metric") or entry.spec.get("select", {}).get("metric") for id, entry in card.entries.items()}
         yes_no = {id for id, metric in asked.items() if metric in card.yes_no}
@@ -301,17 +305,17 @@ def test_again_means_the_cell_and_the_baseline_of_its_column(save: Save, monkeyp
             asked.append((self.name, only))
             return runs(*(({**keys, "method": m}, exact(v, 0.001, 12)) for m, v in (("fedavg", 0.59), ("lr", 0.93), ("gr", 0.1))))
 
-    monkeypatch.setattr("fairfl_lite.experiments.get", Small)
+    monkeypatch.setattr("fairfl_book.experiments.catalogue.get", Small)
     ids = [f"fair-fate.t1.compas.sp.0.5.lr{end}" for end in ("", ".sd", ".effect")]
-    found = [ledger.remeasure(id) for id in ids]
+    found = [afresh.remeasure(id) for id in ids]
     assert [c.measured for c in found] == pytest.approx([0.93, 0.001, 0.34])
     only = {"dataset": ["compas"], "level": ["0.5"], "method": ["fedavg", "lr"], "variant": ["published"]}
-    table = papers.load("fair-fate").entries[ids[0]].spec["results"]
+    table = cards.load("fair-fate").entries[ids[0]].spec["results"]
     assert [what for name, what in asked if name == table] == [only] * 3
     assert not list(store.root().rglob("*.csv*"))  # nothing is stored
     for id in ("fair-fate.s5.3.split", "fair-fate.fig1.client10"):
         with pytest.raises(FairFLError, match="nothing to run again"):
-            ledger.remeasure(id)
+            afresh.remeasure(id)
 
 
 def test_the_ledger_as_csv(write: Callable[..., None], tmp_path: Path) -> None:

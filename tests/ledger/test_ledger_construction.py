@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from little import RUNS, card, exact, judge, table
 
-from fairfl_lite import ledger
+from fairfl_book import ledger
+from fairfl_book.ledger import page, views
+from fairfl_book.ledger.claims import Claim
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.ledger import page, views
-from fairfl_lite.ledger.claims import Claim
 
 WHY = "It was copied."
 NAME = "holds by construction"

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 from little import RUNS, Save, card, judge, runs, table
 
-from fairfl_lite import ledger, papers
+from fairfl_book import cards, ledger
+from fairfl_book.cards import Entry
+from fairfl_book.ledger import diagnostics
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.experiments.e2fl import statements
-from fairfl_lite.ledger import diagnostics
-from fairfl_lite.papers import Entry
+from papers.e2fl import statements
 
-CARD = papers.load("e2fl")
+CARD = cards.load("e2fl")
 
 # Per table, times 10,000: sums of rows, sums of columns, and the sum weighted by 31 row + column + 1, which two
 # exchanged cells would change.
@@ -51,14 +51,14 @@ def cells_of(*tables: str) -> list[Entry]:
 def as_printed(*tables: str, shift: Callable[[Entry], float] = lambda entry: 0.0) -> pd.DataFrame:
     """Three seeds for every cell with the printed mean, plus a shift, and nearly no spread."""
     spread = 1e-6 * np.array([-1, 0, 1])  # another multiple in each cell, so that differences vary too
-    return runs(*((dict(e.spec["select"]), float(papers.number(e.printed)) + shift(e) + (1 + k) * spread)
+    return runs(*((dict(e.spec["select"]), float(cards.number(e.printed)) + shift(e) + (1 + k) * spread)
                   for k, e in enumerate(cells_of(*tables))))  # fmt: skip
 
 
 @pytest.mark.parametrize("table", CHECKSUMS)
 def test_printed_cells_have_the_sums_of_a_second_reading(table: str) -> None:
     rows, columns, weighted = CHECKSUMS[table]
-    cells = [[10_000 * papers.number(CARD.entries[i].printed) for i in line] for line in CARD.grids[table].ids]
+    cells = [[10_000 * cards.number(CARD.entries[i].printed) for i in line] for line in CARD.grids[table].ids]
     assert [sum(line) for line in cells] == rows
     assert [sum(column) for column in zip(*cells, strict=True)] == columns
     assert sum(x * (31 * i + j + 1) for i, line in enumerate(cells) for j, x in enumerate(line)) == weighted
@@ -283,7 +283,7 @@ def test_what_stands_in_is_read_until_the_runs_are_there() -> None:
     found, effect = (judge(made, id, *late, frames=short) for id in ("t.own", "t.own.effect"))
     assert (found.verdict, effect.verdict) == ("agrees", "agrees")
     assert judge(made, "t.own", frames={}).verdict == "not yet measured"
-    with pytest.raises(FairFLError, match="until_measured of little.t.plain has unknown fields wuold_decide"):
+    with pytest.raises(FairFLError, match="there is no field 'wuold_decide' of a claim .did you mean 'would_decide'"):
         card(tables={"t": table(rows, until_measured={"wuold_decide": "more rounds"})})
 
 

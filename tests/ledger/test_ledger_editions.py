@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fairfl_book.ledger import editions
+from fairfl_book.ledger.numbers import Spread
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.ledger import editions
-from fairfl_lite.ledger.numbers import Spread
 
 HEAD = "id,rule,printed,margin,measured,low,high,seeds,verdict\n"
 OLD = [f"{id},level,0.5,0.01,0.5,0.4,0.6,10,agrees" for id in ("a", "b", "c", "d", "e", "gone")]

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from little import RUNS, by_scipy, card, exact, forecasts, judge, judged, runs, table
 
-from fairfl_lite.ledger.claims import Claim
-from fairfl_lite.ledger.numbers import Spread, estimate, fall
-from fairfl_lite.ledger.rules import improvement
-from fairfl_lite.ledger.rules.effect import Gap
-from fairfl_lite.ledger.rules.effect import found as compare
+from fairfl_book.ledger.claims import Claim
+from fairfl_book.ledger.numbers import Spread, estimate, fall
+from fairfl_book.ledger.rules import improvement
+from fairfl_book.ledger.rules.effect import Gap
+from fairfl_book.ledger.rules.effect import found as compare
 
 
 def effect(base: str, ours: str, gains: np.ndarray, apart: float = 0.2, others: Iterable[str] = (), **fields: object) -> Claim:

@@ -10,13 +10,14 @@ import pandas as pd
 import pytest
 from little import Save, runs
 
-from fairfl_lite import experiments, ledger, papers
-from fairfl_lite.ledger.judge import Judge
-from fairfl_lite.ledger.rules import mark
-from fairfl_lite.ledger.series import Case, Results
-from fairfl_lite.papers import Entry
+from fairfl_book import cards, ledger
+from fairfl_book.cards import Entry
+from fairfl_book.experiments import catalogue
+from fairfl_book.ledger.judge import Judge
+from fairfl_book.ledger.rules import mark
+from fairfl_book.ledger.series import Case, Results
 
-CARD = papers.load("effl")
+CARD = cards.load("effl")
 METHODS = ("fedavg", "q-ffl", "ditto", "fedmdfg", "fairbatch", "fairreg", "fcfl", "effl")
 
 # Per table, times 10,000, as a program read them from the text: sums of rows, sums of columns, and the sum weighted by
@@ -68,7 +69,7 @@ def printed_runs(*tables: str, instead: Mapping[str, str] | None = None, sd: flo
     """Ten runs of every cell that can be tested, with nearly no spread: as printed, or as printed of another method."""
 
     def value(e: Entry) -> float:
-        return float(papers.number((of_method(e, instead[e.keys["method"]]) if instead else e).printed))
+        return float(cards.number((of_method(e, instead[e.keys["method"]]) if instead else e).printed))
 
     spread = sd * np.linspace(-1, 1, 10)
     return runs(*((dict(e.spec["select"]), value(e) + spread) for e in measurable(*tables)))
@@ -150,11 +151,11 @@ def test_margins_are_half_the_budget_and_never_more_than_a_point_of_accuracy_or_
         metric, dataset = entry.keys["metric"], entry.keys.get("dataset", "adult")
         if metric != "acc":
             budget = CARD.entries[f"effl.budgets.{tables[entry.id.split('.')[1]]}.{dataset}.{metric}"]
-            wanted = min(most[metric], papers.number(budget.printed) / 2)
+            wanted = min(most[metric], cards.number(budget.printed) / 2)
             assert Case(CARD, entry, Results(), "paper").margin == pytest.approx(float(wanted)), entry.id
     for entry in CARD.matching("abstract.fairer.t[12].[as]*"):
         table, dataset, metric = entry.id.removesuffix(".l2").split(".")[3:]
-        budget = papers.number(CARD.entries[f"effl.budgets.{table}.{dataset}.{metric}"].printed)
+        budget = cards.number(CARD.entries[f"effl.budgets.{table}.{dataset}.{metric}"].printed)
         assert float(entry.spec["margin"]) == pytest.approx(float(min(most[metric], budget / 2))), entry.id
 
 
@@ -232,8 +233,8 @@ def test_both_readings_have_the_same_questions() -> None:
 def test_gains_on_fedavg_are_those_of_the_printed_cells() -> None:
     for entry in CARD.matching("effects.*.l2"):
         table, dataset, metric = entry.id.split(".")[2:5]
-        own, plain = (papers.number(CARD.entries[f"effl.{table}.{dataset}.{m}.{metric}"].printed) for m in ("effl", "fedavg"))
-        assert papers.number(entry.printed) == (own - plain if metric == "acc" else plain - own), entry.id
+        own, plain = (cards.number(CARD.entries[f"effl.{table}.{dataset}.{m}.{metric}"].printed) for m in ("effl", "fedavg"))
+        assert cards.number(entry.printed) == (own - plain if metric == "acc" else plain - own), entry.id
 
 
 def test_nothing_measured_says_what_to_run(save: Save) -> None:
@@ -269,7 +270,7 @@ def test_nothing_is_left_unmeasured_when_every_results_file_is_there(save: Save)
     axes: dict[str, dict[str, list]] = {}
     names = ("table1", "table2", "table3", "table4", "table5", "table6", "splits", "path", "choices", "own-budgets")
     for name in (*names, "table6-plain", "path-plain"):
-        cells = experiments.get(f"effl/{name}").cells
+        cells = catalogue.get(f"effl/{name}").cells
         axes[name] = {key: list(dict.fromkeys(cell[key] for cell in cells)) for key in cells[0]}
     del axes["table6-plain"]["method"], axes["path-plain"]["method"]  # each has one, which it does not name
     del axes["table1"]["bias"], axes["table2"]["bias"]  # each has one, which it does not name
@@ -297,7 +298,7 @@ def test_what_is_printed_agrees_and_permuted_rows_do_not(save: Save) -> None:
     cells = [e.id for e in measurable(*tables)]
     assert set(frame.loc[cells, "verdict"]) == {"agrees"}
     made = [i for e in measurable(*tables) for i in (f"{e.id}.effect", f"{e.id}.contribution") if i in CARD.entries]
-    small = {i for i in made if abs(float(papers.number(CARD.entries[i].printed))) < 0.0003}  # half of it is less than rounding
+    small = {i for i in made if abs(float(cards.number(CARD.entries[i].printed))) < 0.0003}  # half of it is less than rounding
     assert set(frame.loc[[i for i in made if i not in small], "verdict"]) == {"agrees"}
     turned = dict(zip(METHODS, (*METHODS[1:], METHODS[0]), strict=True))
     for name in tables:
@@ -306,7 +307,7 @@ def test_what_is_printed_agrees_and_permuted_rows_do_not(save: Save) -> None:
 
     def far(e: Entry) -> bool:
         other = of_method(e, turned[e.keys["method"]])
-        return abs(papers.number(e.printed) - papers.number(other.printed)) > 2 * Case(CARD, e, Results(), "paper").margin
+        return abs(cards.number(e.printed) - cards.number(other.printed)) > 2 * Case(CARD, e, Results(), "paper").margin
 
     apart = [e.id for e in measurable(*tables) if far(e)]
     assert len(apart) >= 40 and set(frame.loc[apart, "verdict"]) == {"differs"}

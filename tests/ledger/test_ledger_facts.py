@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from little import judged
 
-from fairfl_lite.ledger.claims import Claim
+from fairfl_book.ledger.claims import Claim
 
 NAMED = {"count": "little/counts", "identity": "little/identities", "exists": "little/identities"}
 

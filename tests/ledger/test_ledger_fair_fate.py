@@ -11,10 +11,11 @@ import pandas as pd
 import pytest
 from little import Save, by_scipy
 
-from fairfl_lite import ledger, papers
-from fairfl_lite.papers import Entry
+from fairfl_book import cards, ledger
+from fairfl_book.cards import Entry
+from fairfl_lite.errors import FairFLError
 
-CARD = papers.load("fair-fate")
+CARD = cards.load("fair-fate")
 TABLE = CARD.entries["fair-fate.t1.compas.acc.0.5.fedavg"].spec["results"]
 CODE = {"acc": "acc", "sp": "sp_code", "eo": "eo_code", "eqo": "eqo_code"}
 SPREAD = np.array([-3, -2, -2, -1, -1, 1, 1, 2, 2, 3]) / np.sqrt(38 / 9)  # mean 0, sample standard deviation 1
@@ -43,7 +44,7 @@ SUMS = {
 
 def hundredths(ids: Iterable[str]) -> Fraction:
     printed = [CARD.entries[i].printed for i in ids if i in CARD.entries]
-    return 100 * sum((papers.number(p) for p in printed if p != "?"), Fraction(0))
+    return 100 * sum((cards.number(p) for p in printed if p != "?"), Fraction(0))
 
 
 @pytest.mark.parametrize("table", SUMS)
@@ -75,10 +76,10 @@ def test_lost_cells_follow_from_the_improvement_row_or_stay_unread() -> None:
     derived = [e for e in cells if "follows from the improvement row" in e.spec.get("note", "")]
     assert len(derived) == 8
     for entry in derived:
-        best = max(papers.number(e.printed) for e in CARD.printed(f"*.{block(entry)}.*") if "fair" not in e.keys["method"]
+        best = max(cards.number(e.printed) for e in CARD.printed(f"*.{block(entry)}.*") if "fair" not in e.keys["method"]
                    and e.keys["method"] != "improvement")  # fmt: skip
         gain = CARD.entries[f"{entry.id.rpartition('.')[0]}.improvement"]
-        assert papers.number(entry.printed) == best + papers.number(gain.printed)
+        assert cards.number(entry.printed) == best + cards.number(gain.printed)
         assert "derived from this number" in gain.spec["not_testable"]
         assert CARD.entries[f"{entry.id}.sd"].printed == "?" and "sd" not in entry.spec
     unread = {e.id for e in CARD.entries.values() if e.printed == "?" and e.rule == "level"}
@@ -130,16 +131,16 @@ def test_the_copied_cell_is_that_of_two_rows_and_changes_no_improvement() -> Non
         m: CARD.entries[f"fair-fate.t2.dutch.eqo.rnd.{m}"] for m in ("fedval-eqo", "lr", "gr", "fair-fate-eqo", "improvement")
     }
     assert {(block[m].printed, block[m].spec["sd"]) for m in ("fedval-eqo", "lr", "gr")} == {("0.82", "0.03")}
-    gain = papers.number(block["fair-fate-eqo"].printed) - papers.number(block["lr"].printed)
-    assert gain == papers.number(block["improvement"].printed)
+    gain = cards.number(block["fair-fate-eqo"].printed) - cards.number(block["lr"].printed)
+    assert gain == cards.number(block["improvement"].printed)
 
 
 def test_the_numbers_in_the_reasons_of_margins_are_those_of_the_tables() -> None:
-    gains = [papers.number(e.printed) for e in CARD.entries.values() if e.keys.get("method") == "improvement"]
+    gains = [cards.number(e.printed) for e in CARD.entries.values() if e.keys.get("method") == "improvement"]
     assert len(gains) == 36 and float(median(gains)) == 0.06
     ours = [e for e in CARD.entries.values() if e.kind == "level" and e.keys.get("metric") == "acc" and e.printed != "?"]
     ours = [e for e in ours if e.keys["method"].startswith("fair-fate")]
-    lost = [papers.number(CARD.entries[e.spec["baseline"]].printed) - papers.number(e.printed) for e in ours]
+    lost = [cards.number(CARD.entries[e.spec["baseline"]].printed) - cards.number(e.printed) for e in ours]
     assert max(lost) == Fraction("0.07")
     sacrifice = {e.spec["margin"] for e in CARD.entries.values() if ".accuracy." in e.id and e.rule == "no gain"}
     assert sacrifice == {0.07}
@@ -179,8 +180,8 @@ def as_printed(shift: Callable[[Entry], float] = lambda entry: 0.0) -> pd.DataFr
     """Ten seeds for every cell with the printed mean, plus a shift, and the printed standard deviation."""
     cells = [e for e in CARD.entries.values() if e.keys and e.rule == "level"]
     return runs(*(
-        (dict(e.spec["select"]), (0.5 if e.printed == "?" else float(papers.number(e.printed))) + shift(e)
-         + float(papers.number(e.spec.get("sd", "0.02"))) * SPREAD)
+        (dict(e.spec["select"]), (0.5 if e.printed == "?" else float(cards.number(e.printed))) + shift(e)
+         + float(cards.number(e.spec.get("sd", "0.02"))) * SPREAD)
         for e in cells
     ))  # fmt: skip
 
@@ -217,7 +218,7 @@ def test_runs_like_the_print_are_judged_as_scipy_does_in_level_spread_and_effect
         if not entry.keys or entry.rule not in ("level", "spread", "effect") or entry.printed == "?":
             continue
         said[entry.rule, c.verdict] += 1
-        assert c.seeds == 10 and c.measured == pytest.approx(float(papers.number(entry.printed)), abs=1e-9)
+        assert c.seeds == 10 and c.measured == pytest.approx(float(cards.number(entry.printed)), abs=1e-9)
         if entry.rule == "level":
             q = entry.spec.get("sd")
             s, margin = float(q or 0.02), 0.01 if entry.keys["metric"] == "acc" else 0.02
@@ -372,13 +373,14 @@ def test_a_wide_file_of_all_settings(save: Save) -> None:
                                  "rho": rho, "cap": cap, "beta0": beta0, "seed": seed, "acc": 0.8 + cap, "sp_code": fair,
                                  "eo_code": fair})  # fmt: skip
     save("fair-fate/grid", pd.DataFrame(rows))
-    fairer, accurate, more, other = (
-        ledger.claim(f"fair-fate.fig3.{name}.0.5") for name in ("fairness.sp", "accuracy.sp", "especially-sp.eo", "fairness.eqo")
+    fairer, accurate, more = (
+        ledger.claim(f"fair-fate.fig3.{name}.0.5") for name in ("fairness.sp", "accuracy.sp", "especially-sp.eo")
     )
     assert (fairer.verdict, fairer.measured, fairer.seeds) == ("confirmed", pytest.approx(0.15), 5)
     assert (accurate.verdict, accurate.measured) == ("reversed", pytest.approx(-0.1))
     assert (more.verdict, more.measured) == ("confirmed", pytest.approx(0.15))
-    assert "results/fair-fate/grid.csv has no column eqo_code" in other.note
+    with pytest.raises(FairFLError, match=r"papers/fair_fate/card.yml, line \d+: .*grid.csv has no column 'eqo_code'"):
+        ledger.claim("fair-fate.fig3.fairness.eqo.0.5")
     assert ledger.claim("fair-fate.s5.4.lower-lambda0.adult.sp").verdict == "reversed"
     beta0 = ledger.claim("fair-fate.s5.4.beta0.adult.sp")
     assert (beta0.verdict, beta0.measured) == ("not testable", pytest.approx(0.4))  # measured all the same

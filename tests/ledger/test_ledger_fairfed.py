@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from little import Save, runs
 
-from fairfl_lite import ledger, papers
+from fairfl_book import cards, ledger
+from fairfl_book.cards import Entry
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.papers import Entry
 
-CARD = papers.load("fairfed")
+CARD = cards.load("fairfed")
 
 # Per table, of the numbers times `scale`: sums of rows, sums of columns, and the sum weighted by 31 row + column + 1,
 # which two exchanged cells would change. Percentages of Table 8 count as whole numbers.
@@ -87,7 +87,7 @@ def test_every_number_of_the_text_has_an_entry(number: str) -> None:
 
 
 def test_every_kind_has_an_entry() -> None:
-    assert {e.kind for e in CARD.entries.values()} == set(papers.RULES) - {
+    assert {e.kind for e in CARD.entries.values()} == set(cards.RULES) - {
         "spread",
         "mark",
     }  # FairFed prints no standard deviations and no marks
@@ -106,7 +106,7 @@ def as_printed(table: str, shift: Callable[[Entry], float] = lambda entry: 0.0) 
     """Results whose mean is the printed cell plus a shift, spread by .001 over six seeds."""
     spread = 0.001 * np.array([-1, 1, -1, 1, -1, 1])
     cells = [CARD.entries[i] for line in CARD.grids[table].ids for i in line]
-    return paper_runs(*((c.spec["select"], list(float(papers.number(c.printed)) + shift(c) + spread)) for c in cells))
+    return paper_runs(*((c.spec["select"], list(float(cards.number(c.printed)) + shift(c) + spread)) for c in cells))
 
 
 def test_nothing_measured_says_what_to_run(save: Save) -> None:
@@ -127,12 +127,12 @@ def test_runs_like_the_print_agree_in_level_and_effect(save: Save) -> None:
     levels, effects = cells.query("kind == 'level'"), cells.query("kind in ('effect', 'tie')")
     assert (len(levels), len(effects)) == (120, 109)
     assert set(levels["verdict"]) == {"agrees"} and set(levels["seeds"]) == {6}
-    assert levels["measured"].tolist() == pytest.approx([float(papers.number(p)) for p in levels["printed"]])
+    assert levels["measured"].tolist() == pytest.approx([float(cards.number(p)) for p in levels["printed"]])
     assert effects["measured"].tolist() == pytest.approx([float(p) for p in effects["printed"]])
     # an effect agrees unless its two cells' half units, and what is not printed of their spread, are more than half of it; all
     # cells vary together by .0010954 and each on its own: t(5) = 2.01505 at 95%, 2.01505 * .0010954 * sqrt(2 / 20) = .000698
     for id, effect in effects.iterrows():
-        half = sum(papers.unit(CARD.entries[i].printed) for i in CARD.entries[str(id)].spec["cells"]) / 2
+        half = sum(cards.unit(CARD.entries[i].printed) for i in CARD.entries[str(id)].spec["cells"]) / 2
         size = abs(Fraction(effect["printed"]))
         assert effect["verdict"] == ("cannot tell" if size and half + 0.000698 > size / 2 else "agrees"), id
         assert effect["kind"] == ("effect" if size else "tie"), id

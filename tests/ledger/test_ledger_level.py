@@ -7,10 +7,10 @@ import pytest
 from little import by_scipy, card, cell, exact, forecasts, judge, judged, table
 from scipy import stats
 
+from fairfl_book.ledger.claims import Claim
+from fairfl_book.ledger.numbers import FEWEST, Estimate, Spread, estimate
+from fairfl_book.ledger.rules.base import equivalence, same
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.ledger.claims import Claim
-from fairfl_lite.ledger.numbers import FEWEST, Estimate, Spread, estimate
-from fairfl_lite.ledger.rules.base import equivalence, same
 
 M = 0.01
 

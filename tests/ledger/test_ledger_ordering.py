@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from little import RUNS, exact, forecasts, judged, pair, runs
 from scipy import stats
 
-from fairfl_lite.ledger.claims import Claim
-from fairfl_lite.ledger.numbers import estimate, slopes
-from fairfl_lite.ledger.rules import no_gain
-from fairfl_lite.ledger.rules.base import Rule
-from fairfl_lite.ledger.rules.ordering import confirm
+from fairfl_book.ledger.claims import Claim
+from fairfl_book.ledger.numbers import estimate, slopes
+from fairfl_book.ledger.rules import no_gain
+from fairfl_book.ledger.rules.base import Rule
+from fairfl_book.ledger.rules.ordering import confirm
 
 M = 0.01
 

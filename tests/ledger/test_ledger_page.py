@@ -15,10 +15,10 @@ import pytest
 import yaml
 from small import ROOT
 
-from fairfl_lite import ledger, papers
-from fairfl_lite.ledger import page, views
-from fairfl_lite.ledger.claims import Claim
-from fairfl_lite.ledger.rules import KINDS, SYMBOLS
+from fairfl_book import cards, ledger
+from fairfl_book.ledger import page, views
+from fairfl_book.ledger.claims import Claim
+from fairfl_book.ledger.rules import KINDS, SYMBOLS
 
 LEVEL = Claim(
     "fairfed.t1.adult.eod.alpha0.1.fairfed", "fairfed", "Table 1", "level", "paper", "EOD, FairFed, Adult", "-0.049",
@@ -99,7 +99,7 @@ def test_ids_are_unique_and_can_be_linked_to() -> None:
     assert len(set(read.ids)) == len(read.ids)
     here = [link.removeprefix("#") for link in read.links if link.startswith("#")]
     assert {f"part-{page.part(c)}" for c in CLAIMS} | {c.id for c in CLAIMS} >= {link.replace("%3C", "<") for link in here}
-    entries = [id for name in papers.names() for id in papers.load(name).entries]
+    entries = [id for name in cards.names() for id in cards.load(name).entries]
     assert len(set(entries)) == len(entries)
     assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", id) for id in entries)
 
@@ -152,7 +152,7 @@ def test_chapters_that_entries_name_are_in_the_book() -> None:
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
     files = {chapter["file"] for part in toc["parts"] for chapter in part["chapters"]}
     assert "book/ledger" in files
-    named = {e.notebook for paper in papers.names() for e in papers.load(paper).entries.values()} | {page.JUDGING}
+    named = {e.notebook for paper in cards.names() for e in cards.load(paper).entries.values()} | {page.JUDGING}
     for name in named:
         assert (ROOT / name).is_file() and name.removesuffix(".ipynb").replace("notebooks/", "executed/", 1) in files, name
     assert {path.name for path in (ROOT / "notebooks" / "ledger").glob("*.ipynb")} == {Path(page.JUDGING).name}
@@ -161,7 +161,7 @@ def test_chapters_that_entries_name_are_in_the_book() -> None:
 def test_papers_stand_in_the_order_of_the_book() -> None:
     parts = yaml.safe_load((ROOT / "_toc.yml").read_text())["parts"]
     folders = dict.fromkeys(Path(chapter["file"]).parent.name for part in parts for chapter in part["chapters"])
-    assert list(dict.fromkeys(c.paper for c in page.everything())) == [name for name in folders if name in papers.names()]
+    assert list(dict.fromkeys(c.paper for c in page.everything())) == [name for name in folders if name in cards.names()]
 
 
 def test_the_scoreboard_has_effects_first_and_our_questions_apart() -> None:
@@ -197,7 +197,7 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ledger before anything is measured."""
 
     def judged(paper: str) -> list[Claim]:
-        entries = papers.load(paper).entries.values()
+        entries = cards.load(paper).entries.values()
         return [Claim(e.id, e.paper, e.where, e.kind, e.whose, e.says, e.printed, rule=e.rule) for e in entries]
 
     monkeypatch.setattr(ledger, "judged", judged)
@@ -205,7 +205,7 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unmeasured")
 def test_a_table_names_its_rows_and_each_cell_leads_to_its_row() -> None:
-    grid, text = papers.load("fairfed").grids["t1"], views.table("fairfed.t1")._repr_html_()
+    grid, text = cards.load("fairfed").grids["t1"], views.table("fairfed.t1")._repr_html_()
     assert '<th scope="col">metric</th><th scope="col">method</th><th scope="col" colspan="1">alpha = 0.1</th>' in text
     cells = [id for line in grid.ids for id in line]
     assert re.findall(r'<td id="cell-([^"]+)"', text) == cells
@@ -224,7 +224,7 @@ def test_a_cell_with_a_standard_deviation_leads_to_both_rows() -> None:
 @pytest.mark.usefixtures("unmeasured")
 def test_a_listing_shows_ids_that_lead_to_their_rows() -> None:
     view = views.listing("fairfed.fig4")
-    found = [id for id in papers.load("fairfed").entries if id.startswith("fairfed.fig4")]
+    found = [id for id in cards.load("fairfed").entries if id.startswith("fairfed.fig4")]
     read = Reader(view._repr_html_())
     assert [id.removeprefix("line-") for id in read.ids] == found
     assert read.links == [f"{views.PAGE}#{id}" for id in found]

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fairfl_lite import papers, results
-from fairfl_lite.ledger import diagnostics
-from fairfl_lite.ledger.claims import Claim
-from fairfl_lite.ledger.judge import Judge
-from fairfl_lite.ledger.numbers import Estimate, Spread, estimate
-from fairfl_lite.ledger.rules.base import equivalence
-from fairfl_lite.ledger.series import Case, Results
-from fairfl_lite.papers import Entry, PaperCard
+from fairfl_book import cards, results
+from fairfl_book.cards import Entry, PaperCard
+from fairfl_book.ledger import diagnostics
+from fairfl_book.ledger.claims import Claim
+from fairfl_book.ledger.judge import Judge
+from fairfl_book.ledger.numbers import Estimate, Spread, estimate
+from fairfl_book.ledger.rules.base import equivalence
+from fairfl_book.ledger.series import Case, Results
 
 FRESH, CHOSEN = "fair-fate/fresh", "fair-fate/table"
 SELDOM = 1 / 20
@@ -25,15 +25,15 @@ SELDOM = 1 / 20
 @cache
 def card(paper: str) -> PaperCard:
     """The card of a paper; FAIR-FATE's by the runs that chose its settings as long as there are no fresh ones."""
-    text = (papers.FOLDER / f"{paper}.yml").read_text(encoding="utf-8")
-    return papers.parse(text if results.exists(FRESH) else text.replace(FRESH, CHOSEN))
+    text = cards.file(paper).read_text(encoding="utf-8")
+    return cards.parse(text if results.exists(FRESH) else text.replace(FRESH, CHOSEN))
 
 
 def once_reproduced(ours: Estimate, printed: str, k: int) -> bool:
     """The rule of the first edition: within 0.01, or within our own noise, and half a unit. The noisier, the easier to pass."""
     t = stats.t.ppf(0.975, ours.seeds - 1) if ours.seeds > 1 else np.nan
     noise = np.nanmax([0.01, t * ours.sd * np.sqrt(1 / ours.seeds + 1 / k)])
-    return bool(abs(ours.mean - float(papers.number(printed))) <= noise + float(papers.unit(printed)) / 2)
+    return bool(abs(ours.mean - float(cards.number(printed))) <= noise + float(cards.unit(printed)) / 2)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _swaps(card: PaperCard) -> Iterator[Swap]:
                 spec = {k: v for k, v in entry.spec.items() if k not in ("sd", "beside")}
                 spec |= {"sd": other.spec["sd"]} if "sd" in other.spec else {}
                 found = judge.find(replace(entry, printed=other.printed, spec=spec), card.selection)
-                apart = abs(float(papers.number(entry.printed) - papers.number(other.printed))) / case.margin
+                apart = abs(float(cards.number(entry.printed) - cards.number(other.printed))) / case.margin
                 once = once_reproduced(ours, other.printed, card.printed_seeds)
                 yield Swap(entry, other, apart, found.verdict == "agrees", once)
 
@@ -124,7 +124,7 @@ def test_copied_cells_do_not_agree() -> None:
     judge, wrong, once = Judge(card("fair-fate"), Results()), 0, 0
     for cell, raw in copied():
         case = Case(judge.card, cell, judge.files, judge.card.selection)
-        away = abs(papers.number(cell.printed) - papers.number(raw.printed))
+        away = abs(cards.number(cell.printed) - cards.number(raw.printed))
         assert away > 2 * case.margin  # all five are far from what the files say
         wrong += judge.find(cell, judge.card.selection).verdict == "agrees"
         once += once_reproduced(estimate(case.side()["value"]), cell.printed, judge.card.printed_seeds)
@@ -145,10 +145,10 @@ def test_no_effect_at_all_would_never_have_agreed(paper: str) -> None:
     """Every effect that agrees is of the printed sign, and further from nothing than from what is printed."""
     judge = Judge(card(paper), Results())
     for entry in judge.card.entries.values():
-        if entry.rule == "effect" and papers.number(entry.printed):
+        if entry.rule == "effect" and cards.number(entry.printed):
             found = judge.find(entry, judge.card.selection)
             if found.verdict == "agrees":
-                d = float(papers.number(entry.printed))
+                d = float(cards.number(entry.printed))
                 assert found.measured * d > 0 and abs(found.measured) > abs(found.measured - d), entry.id
 
 

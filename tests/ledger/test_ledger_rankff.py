@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from little import Save, runs
 
-from fairfl_lite import ledger, papers
-from fairfl_lite.ledger.afresh import needs
-from fairfl_lite.papers import Entry
+from fairfl_book import cards, ledger
+from fairfl_book.cards import Entry
+from fairfl_book.ledger.afresh import needs
 
-CARD = papers.load("rankff")
+CARD = cards.load("rankff")
 
 # Per table, times 10,000: sums of rows, sums of columns, and the sum weighted by 31 row + column + 1, which two
 # exchanged cells would change.
@@ -34,7 +34,7 @@ def as_printed(*tables: str, shift: Callable[[Entry], float] = lambda entry: 0.0
     """Three seeds for every cell with the printed mean, plus a shift, and nearly no spread."""
     cells = [CARD.entries[i] for t in tables for line in CARD.grids[t].ids for i in line]
     spread = 1e-4 * np.array([-1, 0, 1])
-    return runs(*((dict(e.spec["select"]), float(papers.number(e.printed)) + shift(e) + spread) for e in cells))
+    return runs(*((dict(e.spec["select"]), float(cards.number(e.printed)) + shift(e) + spread) for e in cells))
 
 
 @pytest.mark.parametrize("table", CHECKSUMS)
@@ -83,10 +83,10 @@ def test_the_gains_of_the_trends_are_those_of_the_cells() -> None:
     assert len(trends) == 8
     for entry in trends:
         _, _, _, _, table, dataset, method = entry.id.split(".")
-        sums = {m: [papers.number(CARD.entries[f"rankff.{table}.{dataset}.{i}.{m}.sum"].printed) for i in entry.spec["order"]]
+        sums = {m: [cards.number(CARD.entries[f"rankff.{table}.{dataset}.{i}.{m}.sum"].printed) for i in entry.spec["order"]]
                 for m in ("rankff", method)}  # fmt: skip
         gains = [a - b for a, b in zip(sums["rankff"], sums[method], strict=True)]
-        assert [papers.number(p) for p in entry.printed.split(",")] == gains, entry.id
+        assert [cards.number(p) for p in entry.printed.split(",")] == gains, entry.id
 
 
 def test_the_bounds_on_heterogeneity_are_where_the_theorems_stop_improving() -> None:
@@ -94,7 +94,7 @@ def test_the_bounds_on_heterogeneity_are_where_the_theorems_stop_improving() -> 
     assert len(bounds) == 18
     for entry in bounds:
         n, m = {"mnist": (10, 100), "cifar10": (100, 100)}[entry.spec["select"]["dataset"]]
-        h = float(papers.number(entry.printed))
+        h = float(cards.number(entry.printed))
         bound = {"md": h, "fd": np.sqrt(2 * (n - 1) * h / m), "ed": (n - 1) * h / m}[entry.spec["select"]["distance"]]
         assert bound == pytest.approx(1 - 1 / n), entry.id
 

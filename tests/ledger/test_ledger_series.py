@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from little import RUNS, card, cell, exact, judge, judged, runs, table
 
+from fairfl_book.ledger.numbers import estimate
+from fairfl_book.ledger.series import Results, score
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.ledger.numbers import estimate
-from fairfl_lite.ledger.series import Results, score
 
 LEVEL = {"kind": "level", "printed": "0.50", "metric": "up"}
 ORDER = {"kind": "ordering", "metric": "up", "better": {"method": "a"}, "worse": {"method": "b"}}
@@ -105,7 +105,8 @@ def test_a_mean_over_settings_takes_runs_that_have_them_all() -> None:
 def test_a_wide_file_has_a_column_for_each_metric() -> None:
     wide = pd.DataFrame({"seed": [0, 1], "up": [0.1, 0.3], "down": [5.0, 6.0]})
     assert judged(LEVEL, frames={RUNS: wide}).measured == pytest.approx(0.2)
-    assert judged({**LEVEL, "metric": "near"}, frames={RUNS: wide}).note.startswith("results/little/runs.csv has no column near")
+    with pytest.raises(FairFLError, match="little.it: results/little/runs.csv has no column 'near'"):
+        judged({**LEVEL, "metric": "near"}, frames={RUNS: wide})
 
 
 def test_a_share_of_another_series() -> None:
@@ -161,8 +162,8 @@ def test_a_file_is_read_once_and_a_missing_one_is_named(monkeypatch: pytest.Monk
         asked.append(name)
         return runs(({"metric": "up"}, [0.5]))
 
-    monkeypatch.setattr("fairfl_lite.results.exists", lambda name: name == RUNS)
-    monkeypatch.setattr("fairfl_lite.results.load", load)
+    monkeypatch.setattr("fairfl_book.results.exists", lambda name: name == RUNS)
+    monkeypatch.setattr("fairfl_book.results.load", load)
     files = Results()
     for _ in range(3):
         files.values(RUNS, {"metric": "up"}, "larger", "paper")

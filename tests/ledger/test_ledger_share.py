@@ -7,7 +7,7 @@ import pytest
 from little import RUNS, card, judge, judged
 from scipy import stats
 
-from fairfl_lite.ledger.claims import Claim
+from fairfl_book.ledger.claims import Claim
 
 WON, LOST, LEAD, LAG = [0.1, 0.1, 0.11], [-0.1, -0.1, -0.11], [0.3, 0.0, 0.0], [-0.3, 0.0, 0.0]
 """Gains whose whole interval is above 0, or below, and gains whose mean only is."""

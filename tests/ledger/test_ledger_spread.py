@@ -8,8 +8,8 @@ import pytest
 from little import card, exact, forecasts, judge, table
 from scipy import stats
 
-from fairfl_lite.ledger.claims import Claim
-from fairfl_lite.ledger.rules.spread import ends, without_one
+from fairfl_book.ledger.claims import Claim
+from fairfl_book.ledger.rules.spread import ends, without_one
 
 
 def spread(printed: str, values: np.ndarray, **fields: object) -> Claim:

@@ -6,19 +6,19 @@ import pandas as pd
 import pytest
 from little import Save, exact, runs
 
-from fairfl_lite import ledger, papers
-from fairfl_lite.ledger.claims import Claim
-from fairfl_lite.ledger.rules import KINDS, SYMBOLS
+from fairfl_book import cards, ledger
+from fairfl_book.ledger.claims import Claim
+from fairfl_book.ledger.rules import KINDS, SYMBOLS
 
-FAIRFED = papers.load("fairfed")
-GRIDS = [f"{paper}.{grid}" for paper in papers.names() for grid in papers.load(paper).grids]
+FAIRFED = cards.load("fairfed")
+GRIDS = [f"{paper}.{grid}" for paper in cards.names() for grid in cards.load(paper).grids]
 
 
 def as_printed(table: str, **shifts: float) -> pd.DataFrame:
     """Runs like the cells of a table of FairFed, moved for Local at the levels of α that are named."""
     cells = [FAIRFED.entries[i] for line in FAIRFED.grids[table].ids for i in line]
     moved = {e.id: shifts.get(f"alpha{e.keys['alpha'].replace('.', '_')}", 0.0) * (e.keys["method"] == "local") for e in cells}
-    series = ((e.spec["select"], exact(float(papers.number(e.printed)) + moved[e.id], 0.001, 6)) for e in cells)
+    series = ((e.spec["select"], exact(float(cards.number(e.printed)) + moved[e.id], 0.001, 6)) for e in cells)
     return runs(*series).assign(selection="paper")
 
 
@@ -43,7 +43,7 @@ def test_a_table_shows_printed_ours_and_verdict(save: Save) -> None:
 @pytest.mark.parametrize("name", GRIDS)
 def test_every_table_has_all_its_cells(save: Save, name: str) -> None:
     paper, _, grid = name.partition(".")
-    layout = papers.load(paper).grids[grid]
+    layout = cards.load(paper).grids[grid]
     page = ledger.table(name)._repr_html_()
     assert page.count("<td ") == sum(map(len, layout.ids))
     assert page.count("<tr>") == len(layout.rows) + len(layout.column_keys)
@@ -67,11 +67,11 @@ def test_the_scoreboard_counts_every_claim_once(
 ) -> None:
     judged = {paper: list(claims.values()) for paper, claims in stored.items()}
     monkeypatch.setattr(ledger, "judged", lambda paper=None: judged[paper] if paper else sum(judged.values(), []))
-    for whose in (None, *papers.WHOSE):
+    for whose in (None, *cards.WHOSE):
         board = ledger.scoreboard(whose=whose)
         assert board["all"].sum() == sum(whose in (None, c.whose) for claims in judged.values() for c in claims)
         assert (board.drop(columns="all").sum(axis=1) == board["all"]).all()
-        for paper in papers.names():
+        for paper in cards.names():
             kinds = [kind for name, kind in board.index if name == paper]
             assert kinds == [kind for kind in KINDS if kind in kinds]  # effects first
     whole = ledger.scoreboard("fairfed")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, multinomial
 
-from fairfl_lite import ledger, papers
-from fairfl_lite.ledger.numbers import Share, estimate, share
-from fairfl_lite.ledger.rules.level import _share as level_of_a_share
-from fairfl_lite.ledger.rules.ordering import confirm
+from fairfl_book import cards, ledger
+from fairfl_book.ledger.numbers import Share, estimate, share
+from fairfl_book.ledger.rules.level import _share as level_of_a_share
+from fairfl_book.ledger.rules.ordering import confirm
 
 
 @pytest.mark.parametrize("n", [1, 5, 10, 40])
@@ -66,7 +66,7 @@ def test_numbers_are_not_taken_for_shares():
 
 
 def test_no_interval_of_a_share_leaves_what_is_possible_and_none_is_a_point():
-    table, card = ledger.claims("effl"), papers.load("effl")
+    table, card = ledger.claims("effl"), cards.load("effl")
     asked = [id for id, entry in card.entries.items() if (entry.spec.get("metric") or entry.spec.get("select", {}).get("metric"))
              in card.yes_no]  # fmt: skip
     found = table[table.id.isin(asked) & table.measured.notna()]

@@ -15,14 +15,15 @@ import pytest
 from PIL import Image, ImageDraw
 from small import ROOT, code, notebook, small_project
 
+from fairfl_book.notebooks import outputs, runner
+from fairfl_book.site import book
 from fairfl_lite import data
-from fairfl_lite.press import book, outputs, runner
 
 CELLS = (
     code("scale: float = 1.0  # 0..9: factor", "parameters"),
     "from little import metrics\nprint(f'eod {0.1234 * scale * metrics.FACTOR:.4f}')",
     "from pathlib import Path\nprint('stored', Path('../results/little/table.csv').read_text().split()[-1])",
-    "import matplotlib.pyplot as plt\nfrom fairfl_lite.press import figures\nfig, ax = plt.subplots()\n"
+    "import matplotlib.pyplot as plt\nfrom fairfl_book import figures\nfig, ax = plt.subplots()\n"
     "ax.plot([0, 1, 2], [0.1, 0.4, 0.2 * metrics.FACTOR], label='fedavg')\nax.legend()\n"
     "figures.show(fig, name='fig-a', caption='A line.', alt='A line that rises.')",
 )
@@ -47,7 +48,7 @@ def template(tmp_path_factory):
 @pytest.fixture
 def green(template, tmp_path, monkeypatch):
     """A copy of it for one test, with its finished run."""
-    project = runner.Project(tmp_path / "project", tmp_path / "project" / "little")
+    project = runner.Project(tmp_path / "project")
     shutil.copytree(template.root, project.root)
     monkeypatch.setenv("PYTHONPATH", str(project.root))
     assert runner.why(runner.job(project, "one")) == []
@@ -63,7 +64,7 @@ def test_without_its_data_a_notebook_keeps_its_stored_outputs(make_project, monk
     marker = make_project({}).root / "here"
     shown = f"from pathlib import Path\nif Path({str(marker)!r}).exists(): print('a figure')"
     source = notebook(code(shown, "nbval-ignore-output"), about={"optional_data": ["cifar10"]})
-    project = runner.Project(marker.parent, marker.parent / "little")
+    project = runner.Project(marker.parent)
     path = project.source("one")
     path.parent.mkdir(exist_ok=True)
     nbformat.write(source, path)
@@ -100,11 +101,8 @@ def replay(project: runner.Project, *more: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def kept(green):
-    """Its finished run, kept as the replay looks for it: as one of the installed package, not of the little one."""
-    found = runner.Project(green.root, runner.Project.find().package)
-    job = runner.job(found, "one")
-    runner._keep(job, runner.executed(runner.job(green, "one")))
-    return job
+    """Its finished run, which the replay looks for."""
+    return runner.job(green, "one")
 
 
 def red_rectangle(project: runner.Project) -> None:
@@ -138,8 +136,8 @@ def test_changed_data_of_a_figure_are_red(green):
 
 def test_a_stale_result_is_red(green):
     """Neither the notebook nor its page was touched: what they were made from was."""
-    change(green.package / "metrics.py", "2.0", "2.1")
-    assert runner.why(runner.job(green, "one")) == ["package changed: metrics.py"]
+    change(green.root / "little" / "metrics.py", "2.0", "2.1")
+    assert runner.why(runner.job(green, "one")) == ["code changed: little.metrics"]
     assert any("number differs: 0.2591 instead of 0.2468" in found for found in differences(green))
 
 
@@ -227,9 +225,8 @@ def test_the_replay_compares_no_run_that_is_missing_stale_or_of_other_cells(gree
 
 def test_the_replay_is_red_when_a_notebook_fails(green, kept):
     nbformat.write(notebook(*CELLS, "1 / 0"), green.source("one"))
-    found = runner.Project(green.root, runner.Project.find().package)
     with pytest.raises(book.BuildError, match="ZeroDivisionError"):
-        book.execute(found, ["one"])
+        book.execute(green, ["one"])
     red = replay(green)
     assert red.returncode == 1
     assert "has no run to compare with, source changed: cells" in red.stdout

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from small import ROOT, code, notebook
 
-from fairfl_lite.press import outputs, runner
+from fairfl_book.notebooks import outputs, runner
 
-PROJECT = runner.Project(ROOT, ROOT / "fairfl_lite")
+PROJECT = runner.Project(ROOT)
 PROOFS = {f"prf:{kind}" for kind in ("definition", "example", "lemma", "proof", "proposition", "remark", "theorem")}
 BOXES = {"admonition", "attention", "caution", "danger", "hint", "important", "note", "seealso", "tip", "warning", "dropdown"}
 DIRECTIVES = BOXES | PROOFS | {"exercise", "solution", "math"}

@@ -9,15 +9,16 @@ import pytest
 import trials
 from small import ROOT, code, notebook
 
-from fairfl_lite import cli
+from fairfl_book import cli
+from fairfl_book.notebooks import lessons, outputs, runner
+from fairfl_book.site import book
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.press import book, lessons, outputs, runner
 
-PROJECT = runner.Project(ROOT, ROOT / "fairfl_lite")
+PROJECT = runner.Project(ROOT)
 SOURCES = {name: outputs.read(PROJECT.source(name)) for name in PROJECT.names()}
 TAUGHT = [name for name, source in SOURCES.items() if "{exercise" in outputs.dumps(source)]
 
-CHECK = "from fairfl_lite.press.exercises import check\n\ncheck('sum', your_sum, right=one + 1, hint='Add one.')"
+CHECK = "from fairfl_book.notebooks.exercises import check\n\ncheck('sum', your_sum, right=one + 1, hint='Add one.')"
 SOLUTION = "````{solution} ex-sum\n:class: dropdown\n\nOne and one.\n\n```python\nyour_sum = 2\n```\n````"
 WRONG = ["your_sum = 1", "your_sum = 3", "your_sum = '2'"]
 
@@ -58,7 +59,7 @@ def test_an_exercise_tells_right_wrong_and_not_tried_apart(name, monkeypatch):
     [
         ({"check": CHECK.replace("right=one + 1", "right=lambda yours: True")}, "wrong answer 1 gets ✓"),
         (
-            {"check": "from fairfl_lite.press.exercises import check\n\ncheck('sum', True, right=True, hint='')"},
+            {"check": "from fairfl_book.notebooks.exercises import check\n\ncheck('sum', True, right=True, hint='')"},
             "as it is gets ✓",
         ),
         ({"check": CHECK + "\ncheck('more', your_sum, right=lambda yours: True, hint='')"}, "checks ✗✓, some refuse no answer"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from small import code, notebook
 
-from fairfl_lite.press import outputs
+from fairfl_book.notebooks import outputs
 
 V4 = nbformat.v4
 

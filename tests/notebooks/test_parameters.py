@@ -7,8 +7,8 @@ import math
 import pytest
 from small import code, notebook
 
+from fairfl_book.notebooks import parameters
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.press import parameters
 
 CELL = """\
 seeds: int = 3  # 1..20: how many seeds

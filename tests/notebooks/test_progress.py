@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from fairfl_lite.press import progress
-from fairfl_lite.press.progress import Progress, readable
+from fairfl_book.notebooks import progress
+from fairfl_book.notebooks.progress import Progress, readable
 
 
 class Terminal(io.StringIO):

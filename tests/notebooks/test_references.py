@@ -11,9 +11,10 @@ import pytest
 import yaml
 from small import ROOT
 
-from fairfl_lite.press import book, outputs, parameters, runner
+from fairfl_book.notebooks import outputs, parameters, runner
+from fairfl_book.site import book
 
-PROJECT = runner.Project(ROOT, ROOT / "fairfl_lite")
+PROJECT = runner.Project(ROOT)
 NAMES = PROJECT.names()
 TRAINS = re.compile(r"\b(FedAvg|FairFed|Federation|experiments)\b")
 
@@ -99,6 +100,6 @@ def test_the_references_hold_on_another_machine_and_in_another_order(tmp_path, m
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     for shared in ("results", "requirements.lock"):
         (tmp_path / shared).symlink_to(ROOT / shared)
-    project = runner.Project(tmp_path, PROJECT.package)
+    project = runner.Project(tmp_path)
     for name in sorted(names, reverse=True):
         assert book.differences(project, book.execute(project, [name])) == []

@@ -18,9 +18,10 @@ from nbclient.exceptions import DeadKernelError
 from small import code, notebook
 from waiting import FOR_EVER, LONG, left, until
 
+from fairfl_book.notebooks import outputs, runner, worker
+from fairfl_book.site import book
 from fairfl_lite import data
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.press import book, outputs, runner, worker
 
 LOG = "open('../log.txt', 'a').write(name + '\\n');"
 
@@ -55,7 +56,8 @@ def keyed(make_project, monkeypatch):
         "optional_data": ["acsincome"],
         "results": ["fairfed/*"],
     }
-    project = make_project({"one": notebook(code("seeds: int = 1  # 1..9: n", "parameters"), "seeds", about=about)})
+    cells = (code("seeds: int = 1  # 1..9: n", "parameters"), "seeds", "from little import metrics")
+    project = make_project({"one": notebook(*cells, about=about)})
     table = project.root / "results" / "fairfed" / "table1.csv"
     table.parent.mkdir()
     table.write_text("value\n1\n")
@@ -74,8 +76,9 @@ def pretend(job: runner.Job) -> None:
         ("source", ["source changed: cells"]),
         ("tag", ["source changed: cells"]),
         ("outputs", []),
-        ("package", ["package changed: metrics.py"]),
-        ("new module", ["package changed: extra.py"]),
+        ("package", ["code changed: little.metrics"]),
+        ("comment", []),
+        ("new module that nothing imports", []),
         ("lock", ["lock changed: requirements.lock"]),
         ("data", ["data changed: adult"]),
         ("optional data", ["data changed: acsincome"]),
@@ -106,9 +109,11 @@ def test_a_key_holds_all_a_run_depends_on(keyed, what, reason):
                 '"outputs": [{"output_type": "stream", "name": "stdout", "text": "x"}]',
             )
         case "package":
-            change(project.package / "metrics.py", "2.0", "3.0")
-        case "new module":
-            (project.package / "extra.py").write_text("")
+            change(project.root / "little" / "metrics.py", "2.0", "3.0")
+        case "comment":
+            change(project.root / "little" / "metrics.py", "2.0", "2.0  # twice")
+        case "new module that nothing imports":
+            (project.root / "little" / "extra.py").write_text("")
         case "lock":
             change(project.root / "requirements.lock", "1", "2")
         case "data":
@@ -149,8 +154,9 @@ def test_a_finished_run_is_not_repeated_and_overrides_have_a_run_of_their_own(ma
 RUN = """
 import sys
 from pathlib import Path
-from fairfl_lite.press import book, runner
-project = runner.Project(Path(sys.argv[1]), Path(sys.argv[1]) / "little")
+from fairfl_book.notebooks import runner
+from fairfl_book.site import book
+project = runner.Project(Path(sys.argv[1]))
 book.settle(project, jobs := [runner.job(project, n) for n in project.names()], runner.run(jobs))
 """
 
@@ -297,7 +303,7 @@ def test_pages_give_figures_their_name_caption_and_alternative_text():
 
 def test_two_figures_of_one_name_are_refused(make_project):
     show = (
-        "import matplotlib.pyplot as plt\nfrom fairfl_lite.press import figures\nfig, _ = plt.subplots()\n"
+        "import matplotlib.pyplot as plt\nfrom fairfl_book import figures\nfig, _ = plt.subplots()\n"
         "figures.show(fig, name='same', caption='c', alt='a')"
     )
     project = make_project({"a": notebook(show), "b": notebook(show)})

@@ -15,10 +15,11 @@ import pytest
 from small import code, notebook, small_project
 from waiting import FOR_EVER, until
 
-from fairfl_lite.press import book, runner, site, trial
+from fairfl_book.notebooks import runner
+from fairfl_book.site import book, html, trial
 
 SHOW = (
-    "import matplotlib.pyplot as plt\nfrom fairfl_lite.press import figures\nfig, ax = plt.subplots()\nax.plot([1, 2], [x, 1])\n"
+    "import matplotlib.pyplot as plt\nfrom fairfl_book import figures\nfig, ax = plt.subplots()\nax.plot([1, 2], [x, 1])\n"
     "figures.show(fig, name='fig-a', caption='A line.', alt='A line that rises.')"
 )
 ONE = (
@@ -56,7 +57,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def test_changed_values_have_a_page_in_the_books_look_beside_the_book(little):
-    before = snapshot(site.html(little)) | snapshot(little.root / "executed")
+    before = snapshot(html.html(little)) | snapshot(little.root / "executed")
     page = tried(little, x="0.75")
     text = page.read_text()
     assert page.is_relative_to(little.root / "_build" / "trials")
@@ -65,13 +66,13 @@ def test_changed_values_have_a_page_in_the_books_look_beside_the_book(little):
     assert "Fig. 1" in text
     missing = [path for path in led(page) if not path.exists()]
     assert missing == []
-    default = site.html(little) / "executed" / "a" / "one.html"
-    assert {default, default.with_name("two.html"), site.html(little) / "_static" / "book.css"} <= led(page)
+    default = html.html(little) / "executed" / "a" / "one.html"
+    assert {default, default.with_name("two.html"), html.html(little) / "_static" / "book.css"} <= led(page)
     assert "x is 0.75" in page.with_suffix(".ipynb").read_text(), "what the page offers to download is the trial"
-    assert snapshot(site.html(little)) | snapshot(little.root / "executed") == before, "the book is as it was"
+    assert snapshot(html.html(little)) | snapshot(little.root / "executed") == before, "the book is as it was"
     book.build(little)
     assert "x is 0.5" in default.read_text()
-    assert not [path for path in site.html(little).rglob("*.html") if "fairfl-trial" in path.read_text()]
+    assert not [path for path in html.html(little).rglob("*.html") if "fairfl-trial" in path.read_text()]
     assert page.is_file()
 
 
@@ -89,30 +90,30 @@ def test_a_trial_without_a_book_says_so(make_project):
     assert text.count("to <code") == 2
     assert (project.root / "_build" / "trials" / "_static" / "book.css") in led(page)
     assert not (project.root / "executed").exists()
-    assert not site.html(project).exists()
+    assert not html.html(project).exists()
 
 
 def test_nothing_changed_starts_no_builder(little, monkeypatch):
     book.build(little)
-    monkeypatch.setattr(site, "_build", lambda project: pytest.fail("the builder was started"))
+    monkeypatch.setattr(html, "_build", lambda project: pytest.fail("the builder was started"))
     monkeypatch.setattr(book, "publish", lambda job: pytest.fail("a page was made again"))
     book.build(little)
 
 
 def test_one_changed_chapter_rebuilds_one_chapter(little):
-    before = snapshot(site.html(little) / "executed")
+    before = snapshot(html.html(little) / "executed")
     source = little.source("a/two")
     source.write_text(source.read_text().replace("print('two')", "print('second')"))
     book.build(little)
-    changed = [Path(path).name for path, was in before.items() if snapshot(site.html(little) / "executed")[path] != was]
+    changed = [Path(path).name for path, was in before.items() if snapshot(html.html(little) / "executed")[path] != was]
     assert changed == ["two.html"]
-    assert "second" in (site.html(little) / "executed" / "a" / "two.html").read_text()
+    assert "second" in (html.html(little) / "executed" / "a" / "two.html").read_text()
 
 
 @pytest.mark.parametrize("what", ["deleted", "changed", "added", "style", "config", "title"])
 def test_what_is_not_as_it_was_built_is_built_again(little, what):
-    page = site.html(little) / "executed" / "a" / "one.html"
-    extra = site.html(little) / "executed" / "a" / "three.html"
+    page = html.html(little) / "executed" / "a" / "one.html"
+    extra = html.html(little) / "executed" / "a" / "three.html"
     match what:
         case "deleted":
             page.unlink()
@@ -129,9 +130,9 @@ def test_what_is_not_as_it_was_built_is_built_again(little, what):
         case "title":
             source = little.source("a/two")
             source.write_text(source.read_text().replace("# Two", "# Twice"))
-    assert not site.current(little) or what == "title"
+    assert not html.current(little) or what == "title"
     book.build(little)
-    assert site.current(little)
+    assert html.current(little)
     assert "x is 0.5" in page.read_text()
     assert not extra.exists()
     if what == "title":
@@ -141,15 +142,16 @@ def test_what_is_not_as_it_was_built_is_built_again(little, what):
 BUILD = """
 import sys
 from pathlib import Path
-from fairfl_lite.press import book, runner, site
-site.BUILDER = (sys.executable, "-c", sys.argv[2])
-book.build(runner.Project(Path(sys.argv[1]), Path(sys.argv[1]) / "little"))
+from fairfl_book.notebooks import runner
+from fairfl_book.site import book, html
+html.BUILDER = (sys.executable, "-c", sys.argv[2])
+book.build(runner.Project(Path(sys.argv[1])))
 """
 HALTS = f"""
 import sys
 from pathlib import Path
 from sphinx.environment import BuildEnvironment
-from fairfl_lite.press import builder
+from fairfl_book.site import builder
 
 def halt(environment):
     (Path(environment.doctreedir) / "halted").touch()
@@ -164,9 +166,9 @@ def test_a_killed_builder_does_not_hide_a_warning(make_project):
     """The builder remembers the pages it has read, and would say nothing of them the second time."""
     bad = nbformat.v4.new_markdown_cell("# One\n\nSee {nowhere}`it`.")  # told when the page is read
     project = make_project({"a/one": notebook(bad, "print(1)")})
-    memory = site.memory(project) / "environment.pickle"
+    memory = html.memory(project) / "environment.pickle"
     with subprocess.Popen([sys.executable, "-c", BUILD, str(project.root), HALTS], stderr=subprocess.DEVNULL) as process:
-        until((site.memory(project) / "halted").is_file, process)  # all pages are read, and none is written
+        until((html.memory(project) / "halted").is_file, process)  # all pages are read, and none is written
         started = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
         for one in started:
             os.kill(one.pid, signal.SIGKILL)

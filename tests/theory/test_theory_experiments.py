@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairfl_lite import rankings
-from fairfl_lite.experiments.rankff import statements as experiments
+from papers.rankff import statements as experiments
 
 QUICK = ("definition-2", "every 2 5", "every 3 4", "ties", "appendix-a", "binary search")
 COLUMNS = ["statement", "n", "m", "how", "instances", "violations", "worst"]

@@ -8,7 +8,8 @@ from math import factorial
 import numpy as np
 import pytest
 
-from fairfl_lite import bench, rankings
+from fairfl_book import bench
+from fairfl_lite import rankings
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.rankings import exhaustive, search
 

@@ -10,8 +10,8 @@ import pytest
 from scipy import optimize
 
 from fairfl_lite import rankings
-from fairfl_lite.experiments.rankff import penalty
 from fairfl_lite.rankings import continuous, statements, volume
+from papers.rankff import penalty
 
 HALF = Fraction(1, 2)
 

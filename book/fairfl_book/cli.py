@@ -1,0 +1,386 @@
+"""The command line: `fairfl data|run|build|references|lessons|claims|cards|bench|paper|replay|models`.
+
+Exit codes: 0 done, 1 something ran and failed, 2 the request itself could not be met.
+
+What a command needs is imported in it, after its request is known to be one: help and refusals come at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NoReturn
+
+import fairfl_lite
+from fairfl_lite.errors import BuildError, FairFLError, did_you_mean, refused
+
+CLAIM_COLUMNS = ["id", "paper", "where", "kind", "printed", "measured", "low", "high", "seeds", "verdict", "notebook"]
+
+
+class Parser(argparse.ArgumentParser):
+    """Says the nearest name for a misspelt command, in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction) and "invalid choice" in message:
+                written = ast.literal_eval(message.split("invalid choice: ")[1].rpartition(" (choose from")[0])
+                message = f"There is no command {written!r}{did_you_mean(written, action.choices)}"
+        self.exit(2, f"fairfl: {message.rstrip('.')}. Try {self.prog} --help.\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = parser().parse_args(arguments)
+    try:
+        return args.do(args)
+    except FairFLError as error:
+        print(f"fairfl: {error}", file=sys.stderr)
+        return 2
+    except BuildError as error:
+        print(f"fairfl: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        return 0
+    except OSError as error:
+        print(f"fairfl: {refused(error)}", file=sys.stderr)
+        return 2
+    except RuntimeError as error:
+        if "no locator available" not in str(error):  # of numba, when no folder that it tries can be written
+            raise
+        print("fairfl: Compiled code can be kept nowhere: set FAIRFL_CACHE to a folder that can be written.", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("fairfl: stopped; what was finished is kept, the next run goes on with the rest.", file=sys.stderr)
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    top = Parser(prog="fairfl", description="Run the notebooks, build the book, read the ledger.")
+    top.add_argument("--version", action="version", version=f"fairfl-lite {fairfl_lite.__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, do: Any, text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.set_defaults(do=do)
+        return made
+
+    data = command("data", do_data, "list, fetch or check the datasets")
+    data.add_argument("action", choices=["list", "fetch", "check"])
+    data.add_argument("names", nargs="*", metavar="NAME", help="datasets, all of them if none is named")
+
+    run = command("run", do_run, "run one notebook and make its page")
+    run.add_argument("notebook", metavar="NOTEBOOK", help="a path, or a short name such as fairfed/2_tables")
+    run.add_argument("-p", dest="changes", action="append", default=[], metavar="name=value")
+    run.add_argument("--profile", default="quick", metavar="quick|paper")
+    run.add_argument("--why", action="store_true", help="only say why it would be run")
+
+    build = command("build", do_build, "run every notebook that is not up to date and build the book")
+    build.add_argument("--why", action="store_true", help="only say what would be run and why")
+
+    references = command("references", do_references, "compare quick runs with the outputs in notebooks/")
+    references.add_argument("names", nargs="*", metavar="NOTEBOOK", help="those of these, all of them if none is named")
+    references.add_argument("--update", action="store_true", help="keep the outputs of the runs instead")
+
+    lessons = command("lessons", do_lessons, "make notebooks for students and instructors from those with exercises")
+    lessons.add_argument("--out", type=Path, metavar="FOLDER", help="where to put them; lessons/ if none is named")
+
+    claims = command("claims", do_claims, "the ledger: printed and measured, with a verdict")
+    claims.add_argument("id", nargs="?", metavar="ID")
+    claims.add_argument("--paper", metavar="PAPER")
+    claims.add_argument("--json", action="store_true")
+    claims.add_argument("--rerun", action="store_true", help="first measure it again")
+    claims.add_argument("--changes", nargs="*", metavar="EDITION",
+                        help="what became of each verdict between two ledger.csv files (none named: first and now)")  # fmt: skip
+
+    cards = command("cards", do_cards, "check that what the cards select is stored or will be, or write their schema")
+    cards.add_argument("action", choices=["check", "schema"])
+    cards.add_argument("--paper", metavar="PAPER", help="the card of this paper, all of them if none is named")
+
+    bench = command("bench", do_bench, "measure the speed of local training on this machine")
+    bench.add_argument("--json", action="store_true")
+    bench.add_argument("--against", metavar="REVISION", help="speeds over those of another commit, alternated")
+
+    paper = command("paper", do_paper, "measure the results at the papers' own scale, into results/")
+    paper.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
+    paper.add_argument("--only", action="append", default=[], metavar="setting=value[,value]",
+                       help="these cells of one experiment; what is stored of others stays")  # fmt: skip
+    paper.add_argument("--on", choices=["dask"], help="measure the cells on a Dask cluster")
+    paper.add_argument("--scheduler", metavar="ADDRESS", help="that of the cluster; processes on this machine if none is named")
+    paper.add_argument("--workers", type=int, metavar="N", help="how many processes on this machine, two if not said")
+
+    replay = command("replay", do_replay, "measure stored results again and compare them with results/")
+    replay.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
+    replay.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="skip a cell that takes longer")
+
+    models = command("models", do_models, "train the sets of models that RankFF chooses from, going on where it was stopped")
+    models.add_argument("names", nargs="*", metavar="NAME", help="sets, those of MNIST if none is named")
+    return top
+
+
+def do_data(args: argparse.Namespace) -> int:
+    from fairfl_lite import data
+
+    chosen = _chosen(args.names, list(data.DATASETS), "dataset")
+    if args.action == "list":
+        table = data.listing()
+        print(table[table["dataset"].isin(chosen)].to_string(index=False))
+        return 0
+    if args.action == "check":
+        table = data.check()
+        table = table[table["dataset"].isin(chosen)]
+        print(table.to_string(index=False))
+        # A dataset nobody named may be missing, but a file that is here must be the right one.
+        return int(table["status"].isin(["missing", "corrupt"] if args.names else ["corrupt"]).any())
+    return _fetch(chosen, must=bool(args.names))
+
+
+def _fetch(names: Sequence[str], must: bool) -> int:
+    """Fetch each dataset; without `must`, one that is large or that its owners do not give away is only reported."""
+    from fairfl_lite import data
+
+    failed = False
+    for name in names:
+        try:
+            data.fetch(name, large=must)
+            print(f"{name}: here")
+        except FairFLError as error:
+            failed = True
+            print(f"{name}: {error}", file=sys.stderr)
+    return int(failed and must)
+
+
+def do_run(args: argparse.Namespace) -> int:
+    from fairfl_book.notebooks import runner
+    from fairfl_book.site import book
+
+    project = runner.Project.find()
+    name = project.name(args.notebook)
+    overrides = dict(_change(text) for text in args.changes)
+    job = runner.job(project, name, args.profile, overrides)
+    if args.why:
+        print("\n".join(f"{name}: {reason}" for reason in runner.why(job) or ["up to date"]))
+        return 0
+    runner.fetch([name], project)
+    job = runner.job(project, name, args.profile, overrides)
+    done = "was up to date" if not runner.why(job) else "done"
+    failures = runner.run([job])
+    if job.changed and not failures:
+        from fairfl_book.site import trial
+
+        print(f"{name}: {done}. The book is left as it is; open {_near(trial.make(job))}")
+        return 0
+    if job.changed:
+        raise BuildError(str(failures[0]))  # a trial with other values says nothing about the page
+    book.settle(project, [job], failures)
+    print(f"{name}: {done}, see {_near(project.root / 'executed' / f'{name}.ipynb')}")
+    return 0
+
+
+def do_build(args: argparse.Namespace) -> int:
+    from fairfl_book.notebooks import runner
+    from fairfl_book.site import book
+
+    project = runner.Project.find()
+    if args.why:
+        for name in project.names():
+            for reason in runner.why(runner.job(project, name)) or ["up to date"]:
+                print(f"{name}: {reason}")
+        return 0
+    print(f"The book is built. Open {book.build(project)}")
+    return 0
+
+
+def do_references(args: argparse.Namespace) -> int:
+    from fairfl_book.notebooks import runner
+    from fairfl_book.site import book
+
+    project = runner.Project.find()
+    names = [project.name(written) for written in args.names] or project.names()
+    jobs = book.execute(project, names)
+    if args.update:
+        changed = book.update(project, jobs)
+        print("\n".join(f"{name}: outputs kept" for name in changed) or "All outputs were kept already.")
+        for one in jobs:
+            if one.absent:
+                print(f"{one.name}: left as it was, for it shows {' and '.join(one.absent)}, not here: see `fairfl data list`.")
+        return 0
+    found = book.differences(project, jobs)
+    print("\n".join(found) or "All runs agree with the outputs kept in notebooks/.")
+    return int(bool(found))
+
+
+def do_lessons(args: argparse.Namespace) -> int:
+    from fairfl_book.notebooks import lessons, runner
+
+    project = runner.Project.find()
+    folder = args.out or project.root / "lessons"
+    made = lessons.make(project, folder)
+    print(f"{len(made)} notebooks each in {_near(folder / 'student')} and {_near(folder / 'instructor')}")
+    return 0
+
+
+def do_claims(args: argparse.Namespace) -> int:
+    from fairfl_book import cards
+
+    if args.rerun and not args.id:
+        raise FairFLError("Name the claim to measure again: fairfl claims ID --rerun.")
+    if args.paper is not None:
+        cards.load(args.paper)
+    if args.id is not None:
+        paper = cards.of(args.id).paper
+        if args.paper not in (None, paper):
+            raise FairFLError(f"Claim {args.id} is one of {paper}: leave --paper {args.paper} out.")
+
+    from fairfl_book import ledger
+
+    if args.changes is not None:
+        return _changes(args)
+    if args.id:
+        found = {"stored": dataclasses.asdict(ledger.claim(args.id))}
+        if args.rerun:
+            from fairfl_book.ledger import afresh
+
+            found["just now"] = dataclasses.asdict(afresh.remeasure(args.id))
+        print(_json(found) if args.json else _fields(found))
+        return 0
+    table = ledger.claims(args.paper)
+    if args.json:
+        print(table.to_json(orient="records", indent=1, force_ascii=False))
+    else:
+        print(table[CLAIM_COLUMNS].to_string(index=False, na_rep="-", float_format="%.4g"))
+    return 0
+
+
+def do_cards(args: argparse.Namespace) -> int:
+    from fairfl_book import cards
+
+    if args.action == "schema":
+        from fairfl_book.cards import schemas
+
+        print(f"The schema of the cards is written to {_near(schemas.write())}.")
+        return 0
+    papers = _chosen([args.paper] if args.paper else [], cards.names(), "paper")
+    from fairfl_book.ledger import selected
+
+    shelf, failed = selected.Shelf(), False
+    for paper in papers:
+        found = selected.check(paper, shelf=shelf)
+        failed |= bool(found.mistakes)
+        wait, wrong = len(found.pending), len(found.mistakes)
+        said = f"{paper}: {found.entries} entries read results, {wait} of them wait for runs, {wrong} are mistaken"
+        print("\n".join([*found.mistakes, said]))
+    return int(failed)
+
+
+def _changes(args: argparse.Namespace) -> int:
+    from fairfl_book.ledger import editions
+
+    if args.id or args.paper or args.rerun or len(args.changes) > 2:
+        raise FairFLError("Name at most two editions: fairfl claims --changes [OLD [NEW]].")
+    table = editions.changes(*args.changes)
+    moved = table[table["cause"] != ""]
+    if args.json:
+        print(moved.reset_index().to_json(orient="records", indent=1, force_ascii=False))
+    else:
+        print(f"{editions.crossed(table).to_string()}\n\n{moved.to_string()}\n\n{len(moved)} of {len(table)} entries changed.")
+    return 0
+
+
+def _json(found: Mapping[str, dict[str, Any]]) -> str:
+    """One record for each time that a claim was judged; what is not a number is null."""
+    lines = [{"made": made, **{k: None if v != v else v for k, v in line.items()}} for made, line in found.items()]
+    return json.dumps(lines, indent=1, ensure_ascii=False)
+
+
+def _fields(found: Mapping[str, dict[str, Any]]) -> str:
+    """A claim field by field, what is empty left out; with the measurement just made beside the stored one."""
+    lines = [f"{'':20} " + "   ".join(f"{made:<16}" for made in found)] if len(found) > 1 else []
+    for name in next(iter(found.values())):
+        values = [line[name] for line in found.values()]
+        if any(value == value and value not in ("", None) for value in values):
+            shown = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]
+            lines.append(f"{name:20} " + ("   ".join(f"{text:<16}" for text in shown) if len(set(shown)) > 1 else shown[0]))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def do_bench(args: argparse.Namespace) -> int:
+    from fairfl_book import bench
+
+    bench.main(json=args.json, revision=args.against)
+    return 0
+
+
+def do_models(args: argparse.Namespace) -> int:
+    from papers.rankff import model_sets
+
+    names = args.names or [name for name in model_sets.PAPER if name.startswith("mnist")]
+    for name, sets in [(name, model_sets.trainings(name)) for name in names]:
+        for chosen in sets:
+            trained = chosen.train()
+            print(f"{name}: {len(trained)} models of {trained.shape[1]:,} parameters in {chosen.folder}")
+    return 0
+
+
+def do_paper(args: argparse.Namespace) -> int:
+    only = {name: value.split(",") for name, value in (_change(text, "--only setting=value") for text in args.only)}
+    if only and len(args.names) != 1:
+        raise FairFLError("Name the one experiment whose cells --only chooses.")
+    if (args.scheduler or args.workers is not None) and not args.on:
+        raise FairFLError("--scheduler and --workers are about a cluster: write --on dask before them.")
+    if args.workers is not None and (args.scheduler or args.workers < 1):
+        raise FairFLError("--workers is how many processes to start on this machine, at least 1: leave it out, or --scheduler.")
+    if args.on and find_spec("distributed") is None:
+        raise FairFLError(f"Dask is not installed: {sys.executable} -m pip install -r requirements-dask.lock")
+
+    from fairfl_book.experiments import catalogue, clusters
+
+    failed = False
+    names = _chosen(args.names, catalogue.names(), "experiment")
+    with clusters.dask(args.scheduler, args.workers) if args.on else nullcontext() as cluster:
+        for name in names:
+            print(f"{name}: running", file=sys.stderr)
+            try:
+                catalogue.run(name, only, cluster)
+            except FairFLError as error:  # data that cannot be had: what is stored stays, the others go on
+                failed = True
+                print(f"{name}: not measured. {error}", file=sys.stderr)
+    return int(failed and bool(args.names))
+
+
+def do_replay(args: argparse.Namespace) -> int:
+    from fairfl_book.experiments import catalogue
+
+    names = _chosen(args.names, catalogue.names(), "experiment")
+    return int(not catalogue.replay(names, args.limit).agrees)
+
+
+def _chosen(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
+    for name in names:
+        if name not in known:
+            choice = ", ".join(known)
+            raise FairFLError(f"There is no {what} {name!r}{did_you_mean(name, known)}: there are {choice}.")
+    return list(names) or list(known)
+
+
+def _change(text: str, how: str = "-p name=value") -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise FairFLError(f"Write it as {how}, unlike {text!r}.")
+    return name, value
+
+
+def _near(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Notebooks as programs: their parameters, their runs, what they show, exercises and lessons."""

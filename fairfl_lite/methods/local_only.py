@@ -1,0 +1,39 @@
+"""Local training: clients on their own, the case that a federation has to beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairfl_lite.federation import Answer, Method, OneFederation, State
+
+
+@dataclass(frozen=True)
+class LocalOnly(Method):
+    """theta_k <- what client k makes of theta_k; nothing is shared but the start. All clients train in every round.
+
+    Memory: "models" [client, P], so a large network with many clients is better asked in parts (see `trained_alone`).
+    """
+
+    name: str = "local"
+
+    async def start(self, fed: OneFederation) -> State:
+        params = fed.init_params()
+        return State(params, {"models": np.repeat(params[None], fed.n, axis=0)})
+
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        clients, models = fed.all_clients, state["models"].copy()
+        models[clients] = await fed.train(models[clients], clients, t)
+        return State(state.params, {"models": models})
+
+    def answer(self, state: State) -> Answer:
+        return state["models"]
+
+
+async def trained_alone(fed: OneFederation, clients: np.ndarray, rounds: int) -> np.ndarray:
+    """The models of these clients after `rounds` rounds of LocalOnly, [client, P]; others are not trained."""
+    params = fed.init_params()
+    for t in range(1, rounds + 1):
+        params = await fed.train(params, clients, t)
+    return params
