@@ -1,24 +1,50 @@
 """README's picture is that of the front page as it is built."""
 
+from urllib.parse import unquote, urlparse
+
 import picture
-from PIL import Image, ImageChops
+import pytest
+from PIL import Image, ImageDraw
 
 RENEW = "README's picture is not that of the front page: renew it by `make picture`, and look at it."
 
 
-def test_readme_shows_the_front_page_as_it_is(browser, site):
-    share = picture.apart(picture.taken(browser, site), Image.open(picture.FILE))
-    assert share <= picture.TOLERANCE, f"{RENEW} {share:.2%} of its squares differ, and {picture.TOLERANCE:.2%} may."
+@pytest.fixture(scope="module")
+def page(browser, site):
+    return picture.taken(browser, site)[1]
 
 
-def test_another_word_is_seen_and_the_same_page_is_not(browser, site):
-    first = picture.taken(browser, site)
-    assert picture.apart(first, picture.taken(browser, site)) <= picture.TOLERANCE / 2
-    other = "const p = document.querySelector('article p'); p.innerHTML = p.innerHTML.replace('Five papers', 'Three old papers')"
-    assert picture.apart(first, picture.taken(browser, site, other)) > picture.TOLERANCE
+@pytest.fixture(scope="module")
+def figure(page):
+    with Image.open(unquote(urlparse(page["file"]).path)) as image:
+        return image.convert("RGBA")
 
 
-def test_a_shade_is_not_seen_and_another_size_is():
-    page = Image.open(picture.FILE).convert("RGB")
-    assert picture.apart(page, ImageChops.subtract(page, Image.new("RGB", page.size, (3, 3, 3)))) == 0
-    assert picture.apart(page, page.crop((0, 0, 1440, 1000))) == 1
+def test_readme_shows_the_front_page_as_it_is(page, figure):
+    shown = Image.open(picture.FILE)
+    assert shown.size == (picture.WIDTH, picture.HEIGHT)
+    assert picture.said(shown).get("words") == page["words"], RENEW
+    share = picture.apart(shown, picture.said(shown)["box"], figure)
+    assert share <= picture.TOLERANCE, f"{RENEW} {share:.2%} of the figure differs, and {picture.TOLERANCE:.2%} may."
+
+
+def test_the_page_has_the_words_that_a_reader_sees_first(page):
+    assert {"Fair federated learning, re-executed", "Start here", "What we found"} <= {
+        words.strip("#") for words in page["words"]
+    }
+    assert any("Five papers" in words for words in page["words"])
+
+
+def test_a_point_that_moved_is_seen_and_a_shade_is_not(page, figure):
+    shown = Image.open(picture.FILE).convert("RGB")
+    box = picture.said(Image.open(picture.FILE))["box"]
+    moved = figure.copy()
+    ImageDraw.Draw(moved).rectangle((500, 300, 700, 340), fill="black")
+    assert picture.apart(shown, box, moved) > picture.TOLERANCE
+    darker = Image.blend(shown, Image.new("RGB", shown.size, "black"), 0.01)
+    assert picture.apart(darker, box, figure) <= picture.TOLERANCE
+    assert picture.apart(shown.crop((0, 0, 1440, 600)), box, figure) == 1
+
+
+def test_a_picture_from_elsewhere_says_nothing_of_the_page():
+    assert picture.said(Image.new("RGB", (picture.WIDTH, picture.HEIGHT))) == {}
