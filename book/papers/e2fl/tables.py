@@ -71,6 +71,8 @@ class Extent:
 
 
 PAPER = Extent()
+EACH = (60, 90, 120, 150, 180, 210, 230)
+"""Images of a client, for local training; with more than 233 the largest group would share images."""
 QFFL_Q = 0.1
 STYLED_GROUPS, STYLED_CLUSTERS = 2, 5
 """Groups for lowest loss and one-shot inference, and clusters of rankings, as on FEMNIST (section 6.2)."""
@@ -361,6 +363,8 @@ EXPERIMENTS = (
     Experiment("e2fl/table1", table1, grid(seed=_SEEDS, approach=_APPROACHES), ("mnist",), seeds=3, workers=2,
                settings=_ROTATED | {"clients alone": f"the first {PAPER.alone} of each group"}),
     Experiment("e2fl/longer", longer, _LONGER, ("mnist",), seeds=3, workers=2, settings=_ROTATED),
+    Experiment("e2fl/images", images, grid(each=EACH, approach=("local",), seed=(0,)), ("mnist",), seeds=1, workers=2,
+               settings=_ROTATED | {"clients alone": f"the first {PAPER.alone} of each group"}),
     Experiment("e2fl/inference", inference, grid(seed=_SEEDS), ("mnist",), seeds=3, workers=2,
                settings=_ROTATED | {"clients asked": PAPER.asked}),
     Experiment("e2fl/figure3", figure3, grid(seed=_SEEDS, approach=_APPROACHES[:-1]), ("mnist",), seeds=3, workers=2,
