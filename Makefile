@@ -22,23 +22,23 @@ book: $(STAMP) ## install, fetch the data, run the notebooks, build the book, sa
 
 test: lint $(STAMP) $(DASK)/.installed ## everything that is checked: style, types, tests, notebooks, the built book
 	@$(BIN)/pytest -n 2 --dist loadfile
-	@PYTHONPATH=tests $(BIN)/pytest -q -p finished_runs --nbval --nbval-sanitize-with tests/nbval.cfg notebooks
+	@PYTHONPATH=tools $(BIN)/pytest -q -p finished_runs --nbval --nbval-sanitize-with tools/nbval.cfg notebooks
 
 check: lint $(STAMP) ## while at work: style, types, and the tests that need neither a notebook nor a training; a minute
 	@$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
 
 chaos: $(STAMP) ## kill, starve and deceive it, and count what becomes of it: half an hour; PARTS="kills disk" for some of it
-	@PYTHONPATH=tests $(BIN)/python -m chaos $(PARTS)
+	@PYTHONPATH=tools $(BIN)/python -m chaos $(PARTS)
 
 nbval: $(STAMP) ## let nbval itself execute every notebook and compare the text, without our runs
-	@PYTHONPATH=tests NUMBA_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -p patient --nbval --nbval-current-env \
-	  --nbval-sanitize-with tests/nbval.cfg notebooks
+	@PYTHONPATH=tools NUMBA_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -p patient --nbval --nbval-current-env \
+	  --nbval-sanitize-with tools/nbval.cfg notebooks
 
 paper: $(STAMP) ## measure the results at the papers' own scale, into results/
 	@$(BIN)/fairfl paper
 
 picture: book ## make README's picture anew from the front page; needs Chromium
-	@PYTHONPATH=tests $(BIN)/python -m picture
+	@PYTHONPATH=tools $(BIN)/python -m picture
 
 lab: $(STAMP) ## open the notebooks in JupyterLab
 	@$(BIN)/jupyter lab --notebook-dir . --LabApp.default_url /lab/tree/notebooks \
@@ -52,7 +52,7 @@ serve: book ## build the book and serve it on http://localhost:8000
 
 clean: ## remove what is made from sources: runs, pages, the built book, caches
 	@rm -rf _build executed .fairfl/runs .fairfl/failed .fairfl/tmp .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find fairfl_lite book tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find fairfl_lite book tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 clean-all: clean ## the same, and what takes long: .venv, half-finished paper runs
 	@rm -rf $(VENV) .fairfl
@@ -71,7 +71,7 @@ crate: $(STAMP)
 	@$(BIN)/python -m fairfl_book.site.crate
 
 same: $(STAMP) ## build the book of this commit twice, each time from nothing, and compare the pages and the ledger
-	@PYTHONPATH=tests $(BIN)/python -m same
+	@PYTHONPATH=tools $(BIN)/python -m same
 
 lock: $(STAMP)
 	@$(BIN)/python -m fairfl_book.site.lock

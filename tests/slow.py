@@ -2,7 +2,6 @@
 
 SLOW = (
     "book/",
-    "chaos/",
     "data/test_data_effl.py::test_fedavg_finds_the_pooled_logistic_regression",
     "data/test_data_effl.py::test_no_trial_is_above_the_ceiling_and_none_meets_all_six_numbers",
     "ledger/test_ledger_effl.py::test_nothing_is_left_unmeasured_when_every_results_file_is_there",

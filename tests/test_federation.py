@@ -7,7 +7,6 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import numba
 import numpy as np
@@ -646,7 +645,7 @@ def test_a_kept_run_goes_on_after_secure_sums_and_refuses_what_it_cannot_tell_ap
 LAST = 25
 CHILD = """
 import sys, time
-sys.path.insert(0, {tests!r})
+sys.path[:] = {path!r}
 from test_federation import OneFederation, make
 train = OneFederation.train
 
@@ -665,7 +664,7 @@ make("fairfed", {folder!r}, rounds=30)
 def test_killed_at_any_moment_the_next_run_ends_with_the_same_bytes(tmp_path):
     """A moment is random, and none of them comes too late: the run waits in one of its rounds."""
     whole = make("fairfed", None, rounds=30)
-    code = CHILD.format(tests=str(Path(__file__).parent), folder=str(tmp_path), last=LAST, waits=FOR_EVER)
+    code = CHILD.format(path=sys.path, folder=str(tmp_path), last=LAST, waits=FOR_EVER)
     for _ in range(2):
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             while int(process.stdout.readline()) < 2:  # in its second round, or a later one: the first is kept

@@ -207,12 +207,12 @@ def commands(target: str) -> list[str]:
 
 def test_make_test_checks_everything_and_make_check_what_is_quick():
     lint = ["ruff check", "ruff format --check", "mypy fairfl_lite book/fairfl_book book/papers"]
-    nbval = "--nbval-sanitize-with tests/nbval.cfg notebooks"
-    replay = f"PYTHONPATH=tests pytest -q -p finished_runs --nbval {nbval}"
+    nbval = "--nbval-sanitize-with tools/nbval.cfg notebooks"
+    replay = f"PYTHONPATH=tools pytest -q -p finished_runs --nbval {nbval}"
     assert commands("check") == [*lint, 'pytest -n 2 --dist loadfile -m "not slow"']
     assert commands("test") == [*lint, "pytest -n 2 --dist loadfile", replay]
     itself = f"pytest -n 2 --dist loadfile -p patient --nbval --nbval-current-env {nbval}"
-    assert commands("nbval") == [f"PYTHONPATH=tests NUMBA_NUM_THREADS=1 {itself}"]
+    assert commands("nbval") == [f"PYTHONPATH=tools NUMBA_NUM_THREADS=1 {itself}"]
 
 
 @pytest.mark.parametrize("slow", SLOW)
@@ -272,5 +272,5 @@ def test_a_cold_rebuild_is_made_every_week():
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "Makefile"])
 def test_paths_that_are_named_exist(name):
     text = (ROOT / name).read_text()
-    for path in re.findall(r"\b(?:tests|fairfl_lite|book/\w+)/[\w/]+\.(?:py|cfg)\b", text):
+    for path in re.findall(r"\b(?:tests|tools|fairfl_lite|book/\w+)/[\w/]+\.(?:py|cfg)\b", text):
         assert (ROOT / path).is_file(), path

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import zlib
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -523,9 +522,14 @@ def elsewhere() -> tuple[int, np.ndarray]:
 def test_double_precision_learns_the_same_with_other_instructions(tmp_path):
     """A machine without AVX, as far as torch, MKL and oneDNN can be told to be one."""
     script = "import sys, numpy as np, test_rankff_continuous as t; a, b = t.elsewhere(); np.savez(sys.argv[1], a=a, b=b)"
-    other = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "DNNL_MAX_CPU_ISA": "SSE41"}
+    other = {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "ATEN_CPU_CAPABILITY": "default",
+        "MKL_CBWR": "COMPATIBLE",
+        "DNNL_MAX_CPU_ISA": "SSE41",
+    }
     kept = tmp_path / "there.npz"
-    subprocess.run([sys.executable, "-c", script, kept], cwd=Path(__file__).parent, env=os.environ | other, check=True)
+    subprocess.run([sys.executable, "-c", script, kept], env=os.environ | other, check=True)
     there, (pixels, params) = np.load(kept), elsewhere()
     assert params.dtype == np.float64 and there["a"] == pixels
     np.testing.assert_allclose(params, there["b"], rtol=0, atol=1e-9)

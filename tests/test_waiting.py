@@ -15,19 +15,18 @@ from waiting import FOR_EVER, left, until
 
 OF_TIME = re.compile(r"timeout=\d|\bwait\(\d|perf_counter\(|monotonic\(\)|process_time\(|\.sleep\(")
 ALLOWED = {
-    "waiting.py": "it waits for the others",
-    "chaos/__main__.py": "it reports how long its parts took",
-    "chaos/kills.py": "it kills at random moments, and makes commands slow enough for that",
-    "notebooks/test_runner.py": "a notebook that sleeps takes at least so long, and one sends its outputs late",
-    "test_federation.py": "a kill at a random moment",
-    "test_replay.py": "a cell that takes a day",
+    "tools/waiting.py": "it waits for the others",
+    "tools/chaos/__main__.py": "it reports how long its parts took",
+    "tools/chaos/kills.py": "it kills at random moments, and makes commands slow enough for that",
+    "tests/notebooks/test_runner.py": "a notebook that sleeps takes at least so long, and one sends its outputs late",
+    "tests/test_federation.py": "a kill at a random moment",
+    "tests/test_replay.py": "a cell that takes a day",
 }
 
 
 def test_tests_wait_for_states_and_not_for_seconds():
-    tests = ROOT / "tests"
-    found = {path.relative_to(tests).as_posix() for path in tests.rglob("*.py") if OF_TIME.search(path.read_text())}
-    assert found - {Path(__file__).relative_to(tests).as_posix()} == set(ALLOWED)
+    files = [path for room in ("tests", "tools") for path in (ROOT / room).rglob("*.py") if path != Path(__file__)]
+    assert {path.relative_to(ROOT).as_posix() for path in files if OF_TIME.search(path.read_text())} == set(ALLOWED)
 
 
 def test_an_example_may_take_as_long_as_it_takes():

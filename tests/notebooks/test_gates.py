@@ -89,9 +89,9 @@ def change(path: Path, old: str, new: str) -> None:
 
 def nbval(project: runner.Project, *more: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "patient", "--nbval", "--nbval-current-env"]
-    command += ["--nbval-sanitize-with", str(ROOT / "tests" / "nbval.cfg"), "--rootdir", str(project.root), *more]
+    command += ["--nbval-sanitize-with", str(ROOT / "tools" / "nbval.cfg"), "--rootdir", str(project.root), *more]
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    env |= {"FAIRFL_ROOT": str(project.root), "PYTHONPATH": os.pathsep.join((str(ROOT / "tests"), env["PYTHONPATH"]))}
+    env |= {"FAIRFL_ROOT": str(project.root), "PYTHONPATH": os.pathsep.join((str(ROOT / "tools"), env["PYTHONPATH"]))}
     return subprocess.run([*command, project.root / "notebooks"], capture_output=True, text=True, env=env)
 
 

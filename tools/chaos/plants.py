@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a plant is a line
 """Errors planted one by one in a copy of the project, each with the test that should turn red, or the tolerance that allows it.
 
-A script of its own, which never imports the package: `python tests/chaos/plants.py [NAME|KIND ...]` prints one JSON line for each.
+A script of its own, which never imports the package: `python tools/chaos/plants.py [NAME|KIND ...]` prints one JSON line for each.
 The libraries that take long are loaded once; every test runs in a child process, which imports the copy.
 """
 
@@ -238,7 +238,7 @@ PLANTS = (
     Plant("link", "to a notebook that is not there", words(PRIMER, "(../data/adult.ipynb)", "(../data/adults.ipynb)"), f"{LAB}[{PRIMER}]"),
     Plant("link", "to a page named in words only", words(PRIMER, "[Adult](../data/adult.ipynb)", "the next notebook"), f"{PROSE}[{PRIMER}]"),
     Plant("link", "a page missing in the contents", swap("_toc.yml", r"      - file: executed/data/compas\n", ""), "tests/notebooks/test_references.py::test_the_table_of_contents_names_every_notebook_and_page"),
-    Plant("link", "a file named in CONTRIBUTING that is not there", swap("CONTRIBUTING.md", r"tests/finished_runs\.py", "tests/finished_run.py"), PROJECT + "test_paths_that_are_named_exist[CONTRIBUTING.md]"),
+    Plant("link", "a file named in CONTRIBUTING that is not there", swap("CONTRIBUTING.md", r"tools/finished_runs\.py", "tests/finished_run.py"), PROJECT + "test_paths_that_are_named_exist[CONTRIBUTING.md]"),
     Plant("link", "a dead address elsewhere", swap("README.md", r"https://pre-commit\.com|http://localhost:8000", "http://localhost:8001"), PROJECT + "test_paths_that_are_named_exist[CONTRIBUTING.md]", allowed="Addresses of other sites are not asked: the tests need no network, and a site that is down is not an error here."),
     # What was once found wrong, put back.
     Plant("once found", "a build that was killed is trusted", both(put("book/fairfl_book/site/html.py", "_clear(memory(project), html(project))\n    elif", "pass\n    elif"), swap("book/fairfl_book/site/html.py", r"\n    _forget\([^\n]*", "")), "tests/book/test_site.py::test_a_warning_stops_the_build_after_one_that_was_killed"),
@@ -292,11 +292,11 @@ def passes(place: Path, tests: list[str]) -> bool:
             os.environ |= {
                 "FAIRFL_ROOT": str(place),
                 "PYTHONDONTWRITEBYTECODE": "1",
-                "PYTHONPATH": f"{place}:{place / 'book'}:{place / 'tests'}",
+                "PYTHONPATH": f"{place}:{place / 'book'}:{place / 'tools'}",
             }
             sys.dont_write_bytecode = True
-            own = {"", *map(str, (ROOT, ROOT / "book", ROOT / "tests", ROOT / "tests" / "chaos"))}
-            sys.path[:] = [str(place), str(place / "book"), str(place / "tests"), *(one for one in sys.path if one not in own)]
+            own = {"", *map(str, (ROOT, ROOT / "book", ROOT / "tools", ROOT / "tools" / "chaos"))}
+            sys.path[:] = [str(place), str(place / "book"), str(place / "tools"), *(one for one in sys.path if one not in own)]
             import fairfl_lite
 
             assert Path(fairfl_lite.__file__).is_relative_to(place), "the package is not that of the copy"
