@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import chromium
 import nbformat
@@ -23,7 +24,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 @pytest.hookimpl(tryfirst=True)  # before -m chooses by the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.nodeid.removeprefix("tests/").startswith(SLOW):
+        if f"{item.path.name}::{item.originalname}".startswith(SLOW):
             item.add_marker("slow")
 
 
@@ -33,6 +34,24 @@ def make_project(tmp_path: Path) -> Callable[[Mapping[str, nbformat.NotebookNode
     from small import small_project
 
     return lambda notebooks: small_project(tmp_path / "project", notebooks)
+
+
+@pytest.fixture
+def save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Any], None]:
+    """An empty project; call it to put a result such as "fairfed/table1" there."""
+    from fairfl_book import results
+
+    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
+    return lambda name, frame: results.save(name, frame, parameters={}, seconds=1, command="test", datasets=())
+
+
+@pytest.fixture(scope="session")
+def stored() -> Mapping[str, Mapping[str, Any]]:
+    """Every claim of every paper by the results that are stored, without what is kept of it."""
+    from fairfl_book import cards
+    from fairfl_book.ledger.judge import judge_all
+
+    return {paper: judge_all(paper) for paper in cards.names()}
 
 
 @pytest.fixture(scope="session")

@@ -173,7 +173,7 @@ def _error(found: list[dict[str, Any]]) -> None:
     cell["outputs"][0] = new_output("error", ename="E", evalue="x")
 
 
-METRICS = "tests/test_metrics.py::test_against_fairlearn_and_scikit_learn"
+METRICS = "tests/lite/test_metrics.py::test_against_fairlearn_and_scikit_learn"
 LEVEL = "tests/ledger/test_ledger_level.py::"
 CARDS = "tests/ledger/test_ledger_cards.py"
 SUMS = "tests/ledger/test_ledger_{}.py::test_printed_cells_have_the_sums_of_a_second_reading"
@@ -190,14 +190,14 @@ PLANTS = (
     Plant("code", "EOD has the other sign", put("fairfl_lite/metrics.py", 'binary(counts, "eod"))\n    return rate[..., 0] - rate[..., 1]', 'binary(counts, "eod"))\n    return rate[..., 1] - rate[..., 0]'), METRICS),
     Plant("code", "Matthews' correlation adds", put("fairfl_lite/metrics.py", "tp * tn - fp * fn", "tp * tn + fp * fn"), METRICS),
     Plant("code", "F1 forgets the misses", put("fairfl_lite/metrics.py", "2 * tp + counts[..., 0, 1] + counts[..., 1, 0]", "2 * tp + counts[..., 0, 1]"), METRICS),
-    Plant("code", "the zero rule sees one side", put("fairfl_lite/metrics.py", "((chosen == 0) | (left == 0)).any(-1)", "(chosen == 0).any(-1)"), "tests/test_metrics.py::test_the_zero_rule_by_hand", quick=True),
+    Plant("code", "the zero rule sees one side", put("fairfl_lite/metrics.py", "((chosen == 0) | (left == 0)).any(-1)", "(chosen == 0).any(-1)"), "tests/lite/test_metrics.py::test_the_zero_rule_by_hand", quick=True),
     Plant("code", "an interval of 90%", put("book/fairfl_book/ledger/numbers.py", "def half_width(self, level: float = 0.975)", "def half_width(self, level: float = 0.95)"), LEVEL + "test_an_estimate_of_three_runs_by_hand"),
     Plant("code", "a spread with n instead of n - 1", put("book/fairfl_book/ledger/numbers.py", "float(v.std(ddof=1)) if len(v) > 1", "float(v.std(ddof=0)) if len(v) > 1"), LEVEL + "test_an_estimate_of_three_runs_by_hand"),
     Plant("code", "agreement without the interval", put("book/fairfl_book/ledger/numbers.py", "abs(difference) + half + reach <= margin", "abs(difference) + half <= margin"), LEVEL + "test_two_one_sided_tests_by_scipy"),
     Plant("code", "a line that fails is excused by its construction", put("book/fairfl_book/ledger/judge.py", 'if "by_construction" in spec and found.verdict in GOOD:', 'if "by_construction" in spec:'), "tests/ledger/test_ledger_construction.py::test_a_claim_says_that_it_holds_by_construction_and_why"),
     Plant("code", "Welch with one degree more", put("book/fairfl_book/ledger/numbers.py", "b**2 / (self.k - 1) if self.k > 1", "b**2 / self.k if self.k > 1"), LEVEL + "test_welch_s_degrees_of_freedom"),
-    Plant("code", "kept files are not checked", put("fairfl_lite/store.py", "isinstance(found, dict) and fingerprint(found) == stated", "isinstance(found, dict)"), "tests/test_store.py::test_a_changed_value_is_as_if_it_had_never_been", quick=True),
-    Plant("code", "half a file stays where writing failed", put("fairfl_lite/store.py", "        if temporary:\n            with contextlib", "        if not temporary:\n            with contextlib"), "tests/test_store.py::test_a_full_disk_while_writing"),
+    Plant("code", "kept files are not checked", put("fairfl_lite/store.py", "isinstance(found, dict) and fingerprint(found) == stated", "isinstance(found, dict)"), "tests/lite/test_store.py::test_a_changed_value_is_as_if_it_had_never_been", quick=True),
+    Plant("code", "half a file stays where writing failed", put("fairfl_lite/store.py", "        if temporary:\n            with contextlib", "        if not temporary:\n            with contextlib"), "tests/lite/test_store.py::test_a_full_disk_while_writing"),
     Plant("code", "a changed result is loaded", put("book/fairfl_book/results.py", 'if digest(name) != provenance(name).get("sha256"):', "if not digest(name):"), "tests/test_results.py::test_missing_changed_and_unreadable"),
     Plant("code", "printed numbers may differ by a tenth", put("book/fairfl_book/notebooks/outputs.py", "RELATIVE = 1e-4", "RELATIVE = 1e-1"), "tests/notebooks/test_outputs.py::test_a_changed_result_always_fails"),
     Plant("code", "pictures may differ", put("book/fairfl_book/notebooks/outputs.py", "PICTURE = 2.0", "PICTURE = 200.0"), "tests/notebooks/test_outputs.py::test_pictures"),
@@ -245,12 +245,12 @@ PLANTS = (
     Plant("once found", "outputs of absent data are stored", put("book/fairfl_book/site/book.py", "[one for one in jobs if not one.absent]", "list(jobs)"), "tests/notebooks/test_gates.py::test_without_its_data_a_notebook_keeps_its_stored_outputs"),
     Plant("once found", "a relative root is passed on", put("fairfl_lite/store.py", "return named.resolve()", "return named"), "tests/test_cli.py::test_a_root_named_from_here_is_the_same_from_elsewhere"),
     Plant("once found", "a claim of another paper is an empty table", put("book/fairfl_book/cli.py", "if args.paper not in (None, paper):", "if not paper:"), "tests/test_cli.py::test_a_request_that_cannot_be_met_is_refused_before_anything_runs"),
-    Plant("once found", "features that are not finite are taken", put("fairfl_lite/data/table.py", "if not np.isfinite(column).all()]", "if np.isnan(column).all()]"), "tests/data/test_data_states_and_tiles.py::test_a_tiles_file_in_another_layout_is_refused"),
-    Plant("once found", "kept arrays are trusted", put("fairfl_lite/store.py", "return found if str(stated) == _digest(found) else {}", "return found"), "tests/test_store.py::test_changed_arrays_are_as_if_they_had_never_been", quick=True),
-    Plant("once found", "half-written files stay", put("fairfl_lite/store.py", "        _sweep(target.parent)\n", ""), "tests/test_store.py::test_what_a_killed_write_left_is_removed_by_the_next"),
-    Plant("once found", "others cannot read the cache", put("fairfl_lite/store.py", "chmod(0o644)", "chmod(0o600)"), "tests/test_store.py::test_others_can_read_what_is_written"),
-    Plant("once found", "everybody may write what is run", put("fairfl_lite/store.py", "if _writable_by_all(folder):", "if not folder:"), "tests/test_store.py::test_a_cache_that_everybody_can_write_to_is_refused"),
-    Plant("once found", "a full cache is told to go online", put("fairfl_lite/data/sources.py", "        except StorageError:\n            raise\n", ""), "tests/data/test_data_sources.py::test_a_full_cache_is_not_told_to_go_online"),
+    Plant("once found", "features that are not finite are taken", put("fairfl_lite/data/table.py", "if not np.isfinite(column).all()]", "if np.isnan(column).all()]"), "tests/lite/data/test_data_states_and_tiles.py::test_a_tiles_file_in_another_layout_is_refused"),
+    Plant("once found", "kept arrays are trusted", put("fairfl_lite/store.py", "return found if str(stated) == _digest(found) else {}", "return found"), "tests/lite/test_store.py::test_changed_arrays_are_as_if_they_had_never_been", quick=True),
+    Plant("once found", "half-written files stay", put("fairfl_lite/store.py", "        _sweep(target.parent)\n", ""), "tests/lite/test_store.py::test_what_a_killed_write_left_is_removed_by_the_next"),
+    Plant("once found", "others cannot read the cache", put("fairfl_lite/store.py", "chmod(0o644)", "chmod(0o600)"), "tests/lite/test_store.py::test_others_can_read_what_is_written"),
+    Plant("once found", "everybody may write what is run", put("fairfl_lite/store.py", "if _writable_by_all(folder):", "if not folder:"), "tests/lite/test_store.py::test_a_cache_that_everybody_can_write_to_is_refused"),
+    Plant("once found", "a full cache is told to go online", put("fairfl_lite/data/sources.py", "        except StorageError:\n            raise\n", ""), "tests/lite/data/test_data_sources.py::test_a_full_cache_is_not_told_to_go_online"),
     Plant("once found", "a locked version without hashes", swap("requirements.lock", r"\nnumpy==([\d.]+)( \\\n    --hash=\S+)+", r"\nnumpy==\1"), "tests/test_lock.py::test_every_package_is_there_once_with_the_hashes_of_its_files"),
     Plant("once found", "an action pinned by its tag", swap(".github/workflows/book.yml", r"@[0-9a-f]{40}", "@v4"), PROJECT + "test_actions_are_pinned_by_commit"),
     # The project.
