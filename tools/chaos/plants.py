@@ -174,14 +174,14 @@ def _error(found: list[dict[str, Any]]) -> None:
 
 
 METRICS = "tests/lite/test_metrics.py::test_against_fairlearn_and_scikit_learn"
-LEVEL = "tests/ledger/test_ledger_level.py::"
-CARDS = "tests/ledger/test_ledger_cards.py"
+LEVEL = "tests/book/ledger/test_ledger_level.py::"
+CARDS = "tests/book/ledger/test_ledger_cards.py"
 SUMS = "tests/papers/{0}/test_ledger_{0}.py::test_printed_cells_have_the_sums_of_a_second_reading"
-DOUBT = "tests/test_provenance.py::test_nothing_said_of_a_result_is_in_doubt[fairfed/table1]"
+DOUBT = "tests/book/test_provenance.py::test_nothing_said_of_a_result_is_in_doubt[fairfed/table1]"
 SAME = "tests/papers/fairfed/test_fairfed_paper.py::test_what_two_results_measured_is_the_same_in_both"
-CONTRACT = "tests/notebooks/test_references.py::test_every_notebook_keeps_the_contract"
+CONTRACT = "tests/book/notebooks/test_references.py::test_every_notebook_keeps_the_contract"
 PROSE = "tests/book/test_prose.py::test_no_more_is_open_than_was"
-LAB = "tests/notebooks/test_lab.py::test_lab_renders_every_directive_role_and_link"
+LAB = "tests/book/notebooks/test_lab.py::test_lab_renders_every_directive_role_and_link"
 PROJECT = "tests/test_project.py::"
 PRIMER = "primer/federated_averaging"
 
@@ -194,14 +194,14 @@ PLANTS = (
     Plant("code", "an interval of 90%", put("book/fairfl_book/ledger/numbers.py", "def half_width(self, level: float = 0.975)", "def half_width(self, level: float = 0.95)"), LEVEL + "test_an_estimate_of_three_runs_by_hand"),
     Plant("code", "a spread with n instead of n - 1", put("book/fairfl_book/ledger/numbers.py", "float(v.std(ddof=1)) if len(v) > 1", "float(v.std(ddof=0)) if len(v) > 1"), LEVEL + "test_an_estimate_of_three_runs_by_hand"),
     Plant("code", "agreement without the interval", put("book/fairfl_book/ledger/numbers.py", "abs(difference) + half + reach <= margin", "abs(difference) + half <= margin"), LEVEL + "test_two_one_sided_tests_by_scipy"),
-    Plant("code", "a line that fails is excused by its construction", put("book/fairfl_book/ledger/judge.py", 'if "by_construction" in spec and found.verdict in GOOD:', 'if "by_construction" in spec:'), "tests/ledger/test_ledger_construction.py::test_a_claim_says_that_it_holds_by_construction_and_why"),
+    Plant("code", "a line that fails is excused by its construction", put("book/fairfl_book/ledger/judge.py", 'if "by_construction" in spec and found.verdict in GOOD:', 'if "by_construction" in spec:'), "tests/book/ledger/test_ledger_construction.py::test_a_claim_says_that_it_holds_by_construction_and_why"),
     Plant("code", "Welch with one degree more", put("book/fairfl_book/ledger/numbers.py", "b**2 / (self.k - 1) if self.k > 1", "b**2 / self.k if self.k > 1"), LEVEL + "test_welch_s_degrees_of_freedom"),
     Plant("code", "kept files are not checked", put("fairfl_lite/store.py", "isinstance(found, dict) and fingerprint(found) == stated", "isinstance(found, dict)"), "tests/lite/test_store.py::test_a_changed_value_is_as_if_it_had_never_been", quick=True),
     Plant("code", "half a file stays where writing failed", put("fairfl_lite/store.py", "        if temporary:\n            with contextlib", "        if not temporary:\n            with contextlib"), "tests/lite/test_store.py::test_a_full_disk_while_writing"),
-    Plant("code", "a changed result is loaded", put("book/fairfl_book/results.py", 'if digest(name) != provenance(name).get("sha256"):', "if not digest(name):"), "tests/test_results.py::test_missing_changed_and_unreadable"),
-    Plant("code", "printed numbers may differ by a tenth", put("book/fairfl_book/notebooks/outputs.py", "RELATIVE = 1e-4", "RELATIVE = 1e-1"), "tests/notebooks/test_outputs.py::test_a_changed_result_always_fails"),
-    Plant("code", "pictures may differ", put("book/fairfl_book/notebooks/outputs.py", "PICTURE = 2.0", "PICTURE = 200.0"), "tests/notebooks/test_outputs.py::test_pictures"),
-    Plant("code", "a run does not depend on the lock", put("book/fairfl_book/notebooks/runner.py", '"lock": {"requirements.lock": _file(project.root / "requirements.lock")}', '"lock": {}'), "tests/notebooks/test_runner.py::test_a_key_holds_all_a_run_depends_on"),
+    Plant("code", "a changed result is loaded", put("book/fairfl_book/results.py", 'if digest(name) != provenance(name).get("sha256"):', "if not digest(name):"), "tests/book/test_results.py::test_missing_changed_and_unreadable"),
+    Plant("code", "printed numbers may differ by a tenth", put("book/fairfl_book/notebooks/outputs.py", "RELATIVE = 1e-4", "RELATIVE = 1e-1"), "tests/book/notebooks/test_outputs.py::test_a_changed_result_always_fails"),
+    Plant("code", "pictures may differ", put("book/fairfl_book/notebooks/outputs.py", "PICTURE = 2.0", "PICTURE = 200.0"), "tests/book/notebooks/test_outputs.py::test_pictures"),
+    Plant("code", "a run does not depend on the lock", put("book/fairfl_book/notebooks/runner.py", '"lock": {"requirements.lock": _file(project.root / "requirements.lock")}', '"lock": {}'), "tests/book/notebooks/test_runner.py::test_a_key_holds_all_a_run_depends_on"),
     # Cards.
     Plant("card", "a digit of FairFed's Table 1", digit("fairfed"), SUMS.format("fairfed"), quick=True),
     Plant("card", "a sign of FairFed's Table 1", put("book/papers/fairfed/card.yml", "[eod, global,  -0.049", "[eod, global,  0.049"), SUMS.format("fairfed")),
@@ -228,8 +228,8 @@ PLANTS = (
     # Notebooks.
     Plant("notebook", "folded in the book and not in Lab", cells(PRIMER, _unfold), CONTRACT),
     Plant("notebook", "an error among the outputs", cells(PRIMER, _error), CONTRACT),
-    Plant("notebook", "no takeaway", words(PRIMER, "## What to take away", "## The end"), f"tests/notebooks/test_frame.py::test_a_chapter_is_in_the_frame[{PRIMER}]"),
-    Plant("notebook", "data that the metadata do not name", swap(f"notebooks/{PRIMER}.ipynb", r'"data": \[\s*"adult"\s*\]', '"data": [\n    "compas"\n   ]'), "tests/notebooks/test_references.py::test_what_a_notebook_loads_is_in_its_metadata"),
+    Plant("notebook", "no takeaway", words(PRIMER, "## What to take away", "## The end"), f"tests/book/notebooks/test_frame.py::test_a_chapter_is_in_the_frame[{PRIMER}]"),
+    Plant("notebook", "data that the metadata do not name", swap(f"notebooks/{PRIMER}.ipynb", r'"data": \[\s*"adult"\s*\]', '"data": [\n    "compas"\n   ]'), "tests/book/notebooks/test_references.py::test_what_a_notebook_loads_is_in_its_metadata"),
     # Prose.
     Plant("prose", "a number in a sentence", words(PRIMER, "right about 80.8% of the test rows", "right about 88.8% of the test rows"), f"{PROSE}[{PRIMER}]"),
     Plant("prose", "a number word", words(PRIMER, "thirteen numbers in this chapter", "fourteen numbers in this chapter"), f"{PROSE}[{PRIMER}]"),
@@ -237,21 +237,21 @@ PLANTS = (
     # Links.
     Plant("link", "to a notebook that is not there", words(PRIMER, "(../data/adult.ipynb)", "(../data/adults.ipynb)"), f"{LAB}[{PRIMER}]"),
     Plant("link", "to a page named in words only", words(PRIMER, "[Adult](../data/adult.ipynb)", "the next notebook"), f"{PROSE}[{PRIMER}]"),
-    Plant("link", "a page missing in the contents", swap("_toc.yml", r"      - file: executed/data/compas\n", ""), "tests/notebooks/test_references.py::test_the_table_of_contents_names_every_notebook_and_page"),
+    Plant("link", "a page missing in the contents", swap("_toc.yml", r"      - file: executed/data/compas\n", ""), "tests/book/notebooks/test_references.py::test_the_table_of_contents_names_every_notebook_and_page"),
     Plant("link", "a file named in CONTRIBUTING that is not there", swap("CONTRIBUTING.md", r"tools/finished_runs\.py", "tests/finished_run.py"), PROJECT + "test_paths_that_are_named_exist[CONTRIBUTING.md]"),
     Plant("link", "a dead address elsewhere", swap("README.md", r"https://pre-commit\.com|http://localhost:8000", "http://localhost:8001"), PROJECT + "test_paths_that_are_named_exist[CONTRIBUTING.md]", allowed="Addresses of other sites are not asked: the tests need no network, and a site that is down is not an error here."),
     # What was once found wrong, put back.
     Plant("once found", "a build that was killed is trusted", both(put("book/fairfl_book/site/html.py", "_clear(memory(project), html(project))\n    elif", "pass\n    elif"), swap("book/fairfl_book/site/html.py", r"\n    _forget\([^\n]*", "")), "tests/book/test_site.py::test_a_warning_stops_the_build_after_one_that_was_killed"),
-    Plant("once found", "outputs of absent data are stored", put("book/fairfl_book/site/book.py", "[one for one in jobs if not one.absent]", "list(jobs)"), "tests/notebooks/test_gates.py::test_without_its_data_a_notebook_keeps_its_stored_outputs"),
-    Plant("once found", "a relative root is passed on", put("fairfl_lite/store.py", "return named.resolve()", "return named"), "tests/test_cli.py::test_a_root_named_from_here_is_the_same_from_elsewhere"),
-    Plant("once found", "a claim of another paper is an empty table", put("book/fairfl_book/cli.py", "if args.paper not in (None, paper):", "if not paper:"), "tests/test_cli.py::test_a_request_that_cannot_be_met_is_refused_before_anything_runs"),
+    Plant("once found", "outputs of absent data are stored", put("book/fairfl_book/site/book.py", "[one for one in jobs if not one.absent]", "list(jobs)"), "tests/book/notebooks/test_gates.py::test_without_its_data_a_notebook_keeps_its_stored_outputs"),
+    Plant("once found", "a relative root is passed on", put("fairfl_lite/store.py", "return named.resolve()", "return named"), "tests/book/test_cli.py::test_a_root_named_from_here_is_the_same_from_elsewhere"),
+    Plant("once found", "a claim of another paper is an empty table", put("book/fairfl_book/cli.py", "if args.paper not in (None, paper):", "if not paper:"), "tests/book/test_cli.py::test_a_request_that_cannot_be_met_is_refused_before_anything_runs"),
     Plant("once found", "features that are not finite are taken", put("fairfl_lite/data/table.py", "if not np.isfinite(column).all()]", "if np.isnan(column).all()]"), "tests/lite/data/test_data_states_and_tiles.py::test_a_tiles_file_in_another_layout_is_refused"),
     Plant("once found", "kept arrays are trusted", put("fairfl_lite/store.py", "return found if str(stated) == _digest(found) else {}", "return found"), "tests/lite/test_store.py::test_changed_arrays_are_as_if_they_had_never_been", quick=True),
     Plant("once found", "half-written files stay", put("fairfl_lite/store.py", "        _sweep(target.parent)\n", ""), "tests/lite/test_store.py::test_what_a_killed_write_left_is_removed_by_the_next"),
     Plant("once found", "others cannot read the cache", put("fairfl_lite/store.py", "chmod(0o644)", "chmod(0o600)"), "tests/lite/test_store.py::test_others_can_read_what_is_written"),
     Plant("once found", "everybody may write what is run", put("fairfl_lite/store.py", "if _writable_by_all(folder):", "if not folder:"), "tests/lite/test_store.py::test_a_cache_that_everybody_can_write_to_is_refused"),
     Plant("once found", "a full cache is told to go online", put("fairfl_lite/data/sources.py", "        except StorageError:\n            raise\n", ""), "tests/lite/data/test_data_sources.py::test_a_full_cache_is_not_told_to_go_online"),
-    Plant("once found", "a locked version without hashes", swap("requirements.lock", r"\nnumpy==([\d.]+)( \\\n    --hash=\S+)+", r"\nnumpy==\1"), "tests/test_lock.py::test_every_package_is_there_once_with_the_hashes_of_its_files"),
+    Plant("once found", "a locked version without hashes", swap("requirements.lock", r"\nnumpy==([\d.]+)( \\\n    --hash=\S+)+", r"\nnumpy==\1"), "tests/book/test_lock.py::test_every_package_is_there_once_with_the_hashes_of_its_files"),
     Plant("once found", "an action pinned by its tag", swap(".github/workflows/book.yml", r"@[0-9a-f]{40}", "@v4"), PROJECT + "test_actions_are_pinned_by_commit"),
     # The project.
     Plant("project", "a path of one machine", swap("README.md", r"\Z", "See " + "/".join(("", "home", "me", "x")) + ".\n"), PROJECT + "test_nothing_of_one_machine_is_in_the_files"),
