@@ -11,7 +11,6 @@ import chromium
 import nbformat
 import pytest
 from hypothesis import HealthCheck, settings
-from slow import SLOW
 
 # In CI the same examples are tried each time, so that a change is judged by what it changed; elsewhere new ones. On a busy
 # machine an example, and to think of one, may take long.
@@ -19,13 +18,6 @@ PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", derandomize=True, **PATIENT)
 settings.register_profile("here", **PATIENT)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
-
-
-@pytest.hookimpl(tryfirst=True)  # before -m chooses by the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if f"{item.path.name}::{item.originalname}".startswith(SLOW):
-            item.add_marker("slow")
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ import yaml
 from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from slow import SLOW
 from small import ROOT, sources
 
 import fairfl_book
@@ -48,20 +47,21 @@ def room(path: Path) -> str:
     return package if inside == "__init__.py" else f"{package}.{inside.removesuffix('.py')}"
 
 
+def imported_modules(node: ast.AST) -> list[str]:
+    """The modules, or what is in them, that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [f"{node.module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+
+
 def imported_rooms(path: Path) -> set[str]:
     """The rooms that a file imports, anywhere in it; what it names as a type alone, it does not import."""
     found = set()
     tree = ast.parse(path.read_text())
     tree.body = [node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: imports are absolute"
-            modules = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        found |= {".".join(module.split(".")[:2]) for module in modules}
+        assert not isinstance(node, ast.ImportFrom) or node.level == 0, f"{path}: imports are absolute"
+        found |= {".".join(module.split(".")[:2]) for module in imported_modules(node)}
     return found
 
 
@@ -215,11 +215,11 @@ def test_make_test_checks_everything_and_make_check_what_is_quick():
     assert commands("nbval") == [f"PYTHONPATH=tools NUMBA_NUM_THREADS=1 {itself}"]
 
 
-@pytest.mark.parametrize("slow", SLOW)
-def test_what_is_marked_slow_is_there(slow):
-    path, _, name = slow.partition("::")
-    (file,) = (ROOT / "tests").rglob(path)
-    assert not name or f"def {name}(" in file.read_text()
+def test_tests_import_no_other_tests():
+    """What several of them need is a fixture in a conftest.py, or stands in tests/support/ or tools/."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        imported = {name for node in ast.walk(ast.parse(path.read_text())) for name in imported_modules(node)}
+        assert not [name for name in imported if re.match(r"test_|(tests|conftest)\b", name)], path
 
 
 def test_hooks_before_a_commit_are_local_and_check_style():

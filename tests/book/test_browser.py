@@ -16,6 +16,8 @@ import chromium
 import pytest
 from small import ROOT
 
+pytestmark = pytest.mark.slow
+
 GOOD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A page</title>
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
 <style>body {{ margin: 0; background: white; color: black }} td, th {{ white-space: nowrap }}

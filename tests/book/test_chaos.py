@@ -16,7 +16,7 @@ from small import ROOT, sources
 
 from fairfl_lite import store
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")]
 
 
 @pytest.mark.parametrize("kind", hostile.KINDS)

@@ -133,6 +133,7 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"fairfl-lite {fairfl_lite.__version__}\n"
 
 
+@pytest.mark.slow
 def test_run_why_and_run_again(project, capsys):
     assert cli.main(["run", "a/one", "--why"]) == 0
     assert "it was not run before" in capsys.readouterr().out
@@ -148,6 +149,7 @@ def test_run_why_and_run_again(project, capsys):
     assert capsys.readouterr().out == "a/one: up to date\n"
 
 
+@pytest.mark.slow
 def test_a_failure_ends_with_1_and_a_traceback(project, capsys):
     assert cli.main(["run", "bad"]) == 1
     said = capsys.readouterr().err
@@ -156,6 +158,7 @@ def test_a_failure_ends_with_1_and_a_traceback(project, capsys):
     assert not (project.root / "executed" / "bad.ipynb").exists()
 
 
+@pytest.mark.slow
 def test_references_are_kept_and_then_compared(project, capsys):
     project.source("bad").unlink()
     assert cli.main(["references"]) == 1

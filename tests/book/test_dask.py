@@ -33,6 +33,8 @@ from fairfl_book.site import lock
 from fairfl_lite import store
 from fairfl_lite.errors import BuildError, FairFLError
 
+pytestmark = pytest.mark.slow
+
 EXTRA = ROOT / ".venv" / "dask"
 LOCAL = "127.0.0.1"
 HELD = "FAIRFL_HELD"

@@ -21,6 +21,8 @@ from fairfl_lite.errors import FairFLError
 from papers.fairfed import facts as fairfed_facts
 from papers.fairfed import tables as fairfed
 
+pytestmark = pytest.mark.slow
+
 
 def test_selection_by_test_and_by_validation_accuracy():
     rows = []

@@ -139,6 +139,7 @@ def install(folder: Path, target: str = "install") -> subprocess.CompletedProces
     return subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_the_locks_are_installed_from_a_folder_of_wheels_without_network(project):
     done = install(project)
     assert done.returncode == 0, done.stderr
@@ -147,6 +148,7 @@ def test_the_locks_are_installed_from_a_folder_of_wheels_without_network(project
     assert installed == {"plain", "torch", "nvidia_little", "little", "little_book"}
 
 
+@pytest.mark.slow
 def test_the_extra_is_installed_for_the_tests_beside_the_environment(project):
     assert ".venv/dask/.installed" in (targets := rule(project / "Makefile", "test")), targets
     assert ".venv/dask/.installed" not in rule(project / "Makefile", "book")
@@ -165,6 +167,7 @@ def rule(makefile: Path, target: str) -> str:
     return next(line for line in said.splitlines() if line.startswith(f"{target}:"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "package"), [(LOCK, "plain"), (LOCK, "torch"), (CUDA, "nvidia-little"), (DASK, "cluster")])
 def test_a_changed_hash_is_refused(project, name, package):
     packages = [replace(one, hashes=HASHES[:1]) if one.name == package else one for one in lock.read(project / name)]
@@ -176,6 +179,7 @@ def test_a_changed_hash_is_refused(project, name, package):
     assert not (project / stamp).exists()
 
 
+@pytest.mark.slow
 def test_a_build_of_torch_that_needs_nothing_more_gets_nothing_more(project):
     (project / LOCK).write_text(lock.written([wheel(project / "wheels", "torch")], ""))
     done = install(project)

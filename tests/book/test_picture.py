@@ -6,6 +6,8 @@ import picture
 import pytest
 from PIL import Image, ImageDraw
 
+pytestmark = pytest.mark.slow
+
 RENEW = "README's picture is not that of the front page: renew it by `make picture`, and look at it."
 
 

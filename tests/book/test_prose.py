@@ -18,6 +18,8 @@ from small import ROOT, code, notebook
 from fairfl_book.notebooks import outputs
 from fairfl_book.site import prose
 
+pytestmark = pytest.mark.slow
+
 OPEN = {
     "ledger/how_it_judges": (5, 0),
     "book/how_to_read": (4, 0),

@@ -24,6 +24,8 @@ from fairfl_book.experiments import catalogue
 from fairfl_lite import data, store
 from fairfl_lite.data import sources
 
+pytestmark = pytest.mark.slow
+
 NAMES = sorted(path.relative_to(ROOT / "results").with_suffix("").as_posix() for path in (ROOT / "results").glob("*/*.json"))
 LOCKED = ("numpy", "scipy", "pandas", "scikit-learn", "numba", "llvmlite", "torch")
 

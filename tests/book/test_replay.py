@@ -23,6 +23,8 @@ from fairfl_book.experiments.replays import Replay, Report, compare, written
 from fairfl_lite import data, store
 from fairfl_lite.errors import FairFLError
 
+pytestmark = pytest.mark.slow
+
 DAY = 86_400.0
 
 

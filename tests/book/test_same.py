@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import nbformat
+import pytest
 from same import differing, made
 from small import notebook, small_project
 
 from fairfl_book.site import book
+
+pytestmark = pytest.mark.slow
 
 FIGURE = """import matplotlib.pyplot as plt
 from fairfl_book import figures

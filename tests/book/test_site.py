@@ -22,6 +22,8 @@ from fairfl_book.notebooks import runner
 from fairfl_book.site import book
 from fairfl_book.site import html as press_site
 
+pytestmark = pytest.mark.slow
+
 REMOTE = re.compile(
     r"<(?:script|link|img|iframe|source|video|audio|embed|object)\b[^>]*\b(?:src|href|data)=\"(?:https?:)?//[^\"]*\""
     r"|@import\s+url\(['\"]?https?:|url\(['\"]?https?://",

@@ -14,6 +14,8 @@ from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation.kept import digest
 from fairfl_lite.methods import FairBatch, FedAvg
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("make", [tables, images])
 @pytest.mark.parametrize("kind", ["enlarge", "random", "zero"])

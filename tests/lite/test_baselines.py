@@ -22,6 +22,8 @@ from fairfl_lite.methods.fedmgda import shortest_within
 from fairfl_lite.models import Dense
 from fairfl_lite.programs import min_norm
 
+pytestmark = pytest.mark.slow
+
 FULL = ClientTraining("sgd", 0.3, 0, 1, 0)
 
 

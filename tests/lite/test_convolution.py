@@ -19,6 +19,8 @@ from fairfl_lite.federation import Federation, Pixels
 from fairfl_lite.methods import FedAvg
 from fairfl_lite.models import CNN, LeNet
 
+pytestmark = pytest.mark.slow
+
 ROWS = 75
 NETWORKS = [CNN(), CNN((2, 3), 8), CNN((1, 1), 2), CNN((15, 7), 11)]
 

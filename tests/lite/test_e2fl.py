@@ -37,6 +37,8 @@ from fairfl_lite.supernets import Supernet
 from papers.e2fl import federations
 from papers.e2fl.curves import curve
 
+pytestmark = pytest.mark.slow
+
 SIX = Supernet(Perceptron((3, 2)))  # one layer of six edges
 
 

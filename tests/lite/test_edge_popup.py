@@ -25,6 +25,8 @@ from fairfl_lite.errors import FairFLError
 from fairfl_lite.models import CNN, LeNet, Perceptron
 from fairfl_lite.supernets import Supernet, top
 
+pytestmark = pytest.mark.slow
+
 KEY = np.array([7], np.uint64)
 NETWORKS = {
     "table": Perceptron((21, 40, 24, 3)),

@@ -22,6 +22,8 @@ from fairfl_lite.federation.lockstep import stacked
 from fairfl_lite.methods import EFFL, effl
 from fairfl_lite.methods.effl import FALLBACKS, OBJECTIVES, gram_of
 
+pytestmark = pytest.mark.slow
+
 TIGHT = (0.01, 0.005, 0.004)
 INF = (np.inf, np.inf, np.inf)
 ALONE = {1: (1, 0, 0), 2: (0, 1, 0), 3: (0, 0, 1)}

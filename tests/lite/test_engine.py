@@ -20,6 +20,8 @@ from fairfl_lite.federation.lockstep import advance
 from fairfl_lite.methods import FedAvg
 from fairfl_lite.models import Dense
 
+pytestmark = pytest.mark.slow
+
 
 def federation(sizes, *, features=5, hidden=0, local=None, runs=1, weights=None, seed=0, classes=2, groups=2, **options):
     """A federation of random rows; `sizes` per client, `weights` "census" for random weights by group and label."""

@@ -24,6 +24,8 @@ from fairfl_lite.methods.momentum import decayed
 from fairfl_lite.metrics import FAIRNESS, fairness
 from fairfl_lite.models import Dense
 
+pytestmark = pytest.mark.slow
+
 close = np.testing.assert_allclose
 METHODS = [FedAvg(), FedMom(), FedDemon(), FedVal("eo"), FairFate("eo"), FairFate.published("eqo")]
 

@@ -20,6 +20,8 @@ from fairfl_lite.federation.secagg import SecAgg
 from fairfl_lite.methods import FairFed, FedAvg
 from fairfl_lite.methods.fairfed import global_component, group_sizes, metric_gap
 
+pytestmark = pytest.mark.slow
+
 
 def toy(alpha=0.5, seeds=(0, 1), **options):
     return Federation.of(rows(), Partition.dirichlet(alpha, 4), seeds, ClientTraining("adam", 0.05, 1e-4, 1, 16), **options)

@@ -47,6 +47,8 @@ from fairfl_lite.methods import (
 )
 from fairfl_lite.models import CNN, Dense
 
+pytestmark = pytest.mark.slow
+
 METHODS = {
     "fedavg": FedAvg(),
     "local": FedAvg(Debias("local")),

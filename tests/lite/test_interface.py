@@ -16,6 +16,8 @@ from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import Federation, Method, State
 from fairfl_lite.methods import QFFL, FedAvg
 
+pytestmark = pytest.mark.slow
+
 
 def table(n=300, d=4, seed=0):
     rng = np.random.default_rng(seed)

@@ -72,6 +72,7 @@ def federation() -> Federation:
 # The front door.
 
 
+@pytest.mark.slow
 def test_every_example_of_the_readme_runs_as_it_stands_there(capsys):
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(blocks) == 3
@@ -100,6 +101,7 @@ for name, history in fed.run([FedAvg(), FairFed()], 5).items():
 """
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_library_alone_and_works_without_the_book(tmp_path):
     source = tmp_path / "source"
     ignored = shutil.ignore_patterns("__pycache__")
@@ -143,6 +145,7 @@ def test_the_wheel_holds_the_library_alone_and_works_without_the_book(tmp_path):
     assert "fairfl_book" not in last and "papers" not in last and "fairfl_lite.methods.fairfed" in last
 
 
+@pytest.mark.slow
 def test_a_type_checker_sees_classes_and_not_any():
     code = "from fairfl_lite import FairFed, load\nreveal_type(FairFed(beta=2))\nreveal_type(load('adult'))\nFairFed(betta=2)\n"
     run = [sys.executable, "-m", "mypy", "-c", code]
@@ -152,6 +155,7 @@ def test_a_type_checker_sees_classes_and_not_any():
     assert re.search(r':4: error: Unexpected keyword argument "betta" for "FairFed"', said), said
 
 
+@pytest.mark.slow
 def test_all_names_come_by_a_star_without_the_extra_of_secure_sums():
     code = (
         "import sys; sys.modules['cryptography'] = None\nfrom fairfl_lite import *\nprint(FairFed().name, metrics.__name__)\n"

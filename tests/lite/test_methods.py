@@ -19,6 +19,8 @@ from fairfl_lite.methods import EFFL, FRL, IFCA, QFFL, FairFate, FairFed, FedAvg
 from fairfl_lite.models import Dense, Perceptron
 from fairfl_lite.supernets import Supernet
 
+pytestmark = pytest.mark.slow
+
 LOCAL = ClientTraining("sgd", 0.1, 0, 1, 10)
 SETTINGS = {
     "EFFL": EFFL(0.01, 0.01, 0.01, stages=(1, 1, 1)), "IFCA": IFCA(2, known=True), "FairFate": FairFate(rounds=4),

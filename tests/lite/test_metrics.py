@@ -29,6 +29,7 @@ def by_group(function, a, y, p, group):
 rows = st.integers(0, 2**32 - 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(rows, st.integers(12, 60))
 def test_against_fairlearn_and_scikit_learn(seed, n):
@@ -190,6 +191,7 @@ def test_unknown_metric_is_one_sentence():
 # EFFL's deviations over groups.
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rows, st.integers(12, 80), st.integers(2, 4))
 def test_deviations_over_groups_against_fairlearn(seed, n, groups):

@@ -10,6 +10,8 @@ from fairfl_lite import programs
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.programs import linear_program, min_norm, project_simplex
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_projection_onto_the_simplex():
     rng = np.random.default_rng(0)

@@ -32,6 +32,8 @@ from papers.rankff.model_sets import ModelSet
 from papers.rankff.penalty import descend
 from papers.rankff.tables import ROTATIONS, SETTINGS, learner, measured, ray_beta, rotations
 
+pytestmark = pytest.mark.slow
+
 
 def toy(seeds=(0,), clients=4, **options):
     return Federation.of(rows(), Partition.dirichlet(0.5, clients), seeds, ClientTraining("sgd", 0.1, 0.0, 1, 0), **options)

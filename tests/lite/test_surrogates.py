@@ -11,6 +11,8 @@ from fairfl_lite.clients.surrogates import LossAndBias, SoftBias
 from fairfl_lite.engines import mean_loss
 from fairfl_lite.errors import FairFLError
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("tpsd", "apsd", "apsd_acc")
 
 

@@ -19,6 +19,8 @@ from fairfl_book.notebooks import outputs, runner
 from fairfl_book.site import book
 from fairfl_lite import data
 
+pytestmark = pytest.mark.slow
+
 CELLS = (
     code("scale: float = 1.0  # 0..9: factor", "parameters"),
     "from little import metrics\nprint(f'eod {0.1234 * scale * metrics.FACTOR:.4f}')",

@@ -48,6 +48,7 @@ def test_all_chapters_of_the_papers_have_exercises():
     assert set(papers) <= set(TAUGHT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TAUGHT)
 def test_an_exercise_tells_right_wrong_and_not_tried_apart(name, monkeypatch):
     monkeypatch.chdir(PROJECT.source(name).parent)
@@ -102,6 +103,7 @@ def test_there_is_one_check_and_no_answer_in_the_open(name):
         assert exercise.solution not in shown
 
 
+@pytest.mark.slow
 def test_a_student_gets_questions_and_an_instructor_answers(make_project):
     project = make_project({"a/one": small_lesson()})
     assert lessons.make(project, project.root / "out") == ["a/one"]

@@ -14,6 +14,8 @@ from small import ROOT
 from fairfl_book.notebooks import outputs, parameters, runner
 from fairfl_book.site import book
 
+pytestmark = pytest.mark.slow
+
 PROJECT = runner.Project(ROOT)
 NAMES = PROJECT.names()
 TRAINS = re.compile(r"\b(FedAvg|FairFed|Federation|experiments)\b")

@@ -23,6 +23,8 @@ from fairfl_book.site import book
 from fairfl_lite import data
 from fairfl_lite.errors import FairFLError
 
+pytestmark = pytest.mark.slow
+
 LOG = "open('../log.txt', 'a').write(name + '\\n');"
 
 

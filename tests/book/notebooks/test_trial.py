@@ -18,6 +18,8 @@ from waiting import FOR_EVER, until
 from fairfl_book.notebooks import runner
 from fairfl_book.site import book, html, trial
 
+pytestmark = pytest.mark.slow
+
 SHOW = (
     "import matplotlib.pyplot as plt\nfrom fairfl_book import figures\nfig, ax = plt.subplots()\nax.plot([1, 2], [x, 1])\n"
     "figures.show(fig, name='fig-a', caption='A line.', alt='A line that rises.')"

@@ -395,6 +395,7 @@ def test_a_federation_that_cannot_be_is_refused():
             federations.federation(**{"seeds": (0,), **wrong})
 
 
+@pytest.mark.slow
 def test_fedavg_finds_the_pooled_logistic_regression():
     """One step on all rows in each round, weighed by rows, is gradient descent on the pooled loss."""
     fed = federations.federation("synthetic", (0,), local=ClientTraining("sgd", 1.0, 0.0, 1, 0))
@@ -413,6 +414,7 @@ def test_six_numbers_worked_by_hand():
     assert trials.six(counts, ddof=0)["std acc"] == pytest.approx(0.05)
 
 
+@pytest.mark.slow
 def test_no_trial_is_above_the_ceiling_and_none_meets_all_six_numbers():
     ceiling = trials.bayes()
     assert ceiling["acc"].tolist() == pytest.approx([0.7788, 0.7779], abs=5e-5)

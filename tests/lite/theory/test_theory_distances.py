@@ -16,6 +16,8 @@ from fairfl_lite.rankings import exhaustive, search, statements
 from fairfl_lite.rankings.bounds import merge
 from fairfl_lite.rankings.distances import DISTANCES, HOW
 
+pytestmark = pytest.mark.slow
+
 profiles = st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(0, 10**6)).map(
     lambda drawn: search.uniform(drawn[0], drawn[1], np.random.default_rng(drawn[2]))
 )

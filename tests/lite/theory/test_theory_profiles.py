@@ -13,6 +13,8 @@ from fairfl_lite import rankings
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.rankings import exhaustive, search
 
+pytestmark = pytest.mark.slow
+
 SMALL = [(1, 4), (2, 1), (2, 2), (2, 5), (3, 3), (3, 4), (4, 3), (5, 3), (7, 2)]
 
 

@@ -13,6 +13,8 @@ from fairfl_lite import rankings
 from fairfl_lite.rankings import continuous, statements, volume
 from papers.rankff import penalty
 
+pytestmark = pytest.mark.slow
+
 HALF = Fraction(1, 2)
 
 

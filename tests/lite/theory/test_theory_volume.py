@@ -10,6 +10,8 @@ import pytest
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.rankings import Ball, Box, level_of_rank, volume, volume_share
 
+pytestmark = pytest.mark.slow
+
 
 def ball(d, r):
     return pi ** (d / 2) / gamma(d / 2 + 1) * r**d

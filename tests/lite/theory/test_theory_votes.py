@@ -15,6 +15,8 @@ from fairfl_lite.errors import FairFLError
 from fairfl_lite.rankings import mask, reputations, two_level, vote, votes
 from papers.e2fl import statements
 
+pytestmark = pytest.mark.slow
+
 ROUND = [[4, 0, 2, 3, 5, 1], [0, 1, 2, 3, 4, 5], [5, 0, 2, 4, 3, 1]]
 """The first is the paper's C_1; with the other two group A's vote is the one that Figure 2 prints."""
 COLUMNS = ["statement", "n", "m", "how", "instances", "violations", "worst"]

@@ -34,6 +34,8 @@ from fairfl_lite.models import LeNet, Perceptron
 from fairfl_lite.supernets import Supernet
 from papers.e2fl import federations, statements, tables
 
+pytestmark = pytest.mark.slow
+
 QUICK = tables.Extent(
     network=Perceptron((784, 16, 10)), counts=(2, 3, 1), test=30, participants=3, rounds=(1, 2, 4), alone=2, asked=4, edges=50,
     styles=(2, 1, 1, 1, 1), styled=2, adult=(101, 16, 2), adult_rounds=2, adult_epochs=1,

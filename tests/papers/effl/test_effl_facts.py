@@ -82,6 +82,7 @@ def simulated(variance: float, n: int = 1_000_000) -> tuple[np.ndarray, ...]:
     return a, x1 > -0.5, high, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", [2, 4])
 def test_the_limits_of_the_synthetic_data_against_a_simulation(variance: float) -> None:
     a, client, high, y = simulated(variance)

@@ -9,6 +9,8 @@ from fairfl_lite.data.synthetic import BORDER
 from fairfl_lite.methods import EFFL
 from papers.effl import federations, plane
 
+pytestmark = pytest.mark.slow
+
 close = np.testing.assert_allclose
 
 

@@ -263,6 +263,7 @@ def test_nothing_measured_says_what_to_run(save: Save) -> None:
     assert (untested["kind"] == "level").sum() == 32 + 32 + 32 + 96 + 16 + 16  # of Tables 1, 2, 3, 4, 5, 6
 
 
+@pytest.mark.slow
 def test_nothing_is_left_unmeasured_when_every_results_file_is_there(save: Save) -> None:
     """Random results in the columns of the experiments: each entry finds its runs, and one value for each."""
     rng = np.random.default_rng(12)
@@ -290,6 +291,7 @@ def test_nothing_is_left_unmeasured_when_every_results_file_is_there(save: Save)
     assert read == {f"effl/{name}" for name in (*axes, "facts")}  # no entry reads what no experiment writes
 
 
+@pytest.mark.slow
 def test_what_is_printed_agrees_and_permuted_rows_do_not(save: Save) -> None:
     tables = ("t1", "t2")
     for name in tables:

@@ -14,6 +14,8 @@ from fairfl_lite import metrics
 from fairfl_lite.errors import FairFLError
 from papers.fair_fate import tables as fair_fate
 
+pytestmark = pytest.mark.slow
+
 SETTING = dict.fromkeys(fair_fate.SETTING, np.nan)
 
 

@@ -8,6 +8,8 @@ from fairfl_lite.errors import FairFLError
 from papers.fair_fate import readings
 from papers.fair_fate import tables as fair_fate
 
+pytestmark = pytest.mark.slow
+
 close = np.testing.assert_allclose
 CELL = ("compas", "0.5", "eo")
 AMONG = ("fedavg", "lr")

@@ -9,6 +9,8 @@ from fairfl_lite.errors import FairFLError
 from fairfl_lite.methods import FedAvg
 from papers.fair_fate import toy
 
+pytestmark = pytest.mark.slow
+
 close = np.testing.assert_allclose
 
 

@@ -15,6 +15,8 @@ import pytest
 from fairfl_book import results
 from papers.fairfed import tables as fairfed
 
+pytestmark = pytest.mark.slow
+
 KEYS = ["dataset", "alpha", "method", "eta", "beta", "lr", "seed", "metric"]
 DIGITS = 1e-5
 """Large results are stored to five digits."""

@@ -13,6 +13,8 @@ from fairfl_lite.errors import FairFLError
 from papers.rankff import failed, model_sets
 from papers.rankff import tables as rankff
 
+pytestmark = pytest.mark.slow
+
 
 def test_table_3_as_printed():
     assert {name: len(set(angles)) for name, angles in rankff.ROTATIONS.items()} == {"high": 8, "mid": 4, "low": 2}

@@ -7,6 +7,8 @@ import pytest
 from fairfl_lite import rankings
 from papers.rankff import statements as experiments
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("definition-2", "every 2 5", "every 3 4", "ties", "appendix-a", "binary search")
 COLUMNS = ["statement", "n", "m", "how", "instances", "violations", "worst"]
 
