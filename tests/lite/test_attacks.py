@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from asking import asked, confusion, first_models, gradient, losses, train
-from test_federation import images, tables
-from toy import uneven
+from toy import images, tables, uneven
 
 from fairfl_lite import metrics
 from fairfl_lite.clients import Attack, ClientTraining

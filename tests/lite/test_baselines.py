@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from asking import confusion, first_models, gradient, losses, train
 from scipy.optimize import linprog, minimize
-from test_federation import images, tables
-from toy import one_run, uneven
+from toy import images, one_run, tables, uneven
 from toy import rows as toy_rows
 
 from fairfl_lite.clients import Attack, ClientTraining

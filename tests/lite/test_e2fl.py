@@ -11,9 +11,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from toy import shapes
 
 from fairfl_lite.clients import ClientTraining
-from fairfl_lite.data import Images
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import Federation, Models, Shards, Standard, State, alone
 from fairfl_lite.methods import (
@@ -513,14 +513,8 @@ def test_bits_by_hand():
         cost("fedavgg", LeNet())
 
 
-def pictures(train=400, test=60):
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 256, (train + test, 1, 28, 28)).astype(np.uint8)
-    return Images("mnist", x, rng.integers(0, 10, train + test), train, "random")
-
-
 def test_fair_mnist_rotate_deals_every_image_once_and_turns_it_by_its_group():
-    images = pictures()
+    images = shapes()
     fed = federations.fair_mnist_rotate(
         (0, 1), model=federations.small(16), counts=(1, 3, 2), each=60, step=90, images=images, look=7
     )
@@ -544,7 +538,7 @@ def test_fair_mnist_rotate_deals_every_image_once_and_turns_it_by_its_group():
 
 
 def test_every_client_is_scored_on_its_groups_images():
-    fed = federations.fair_mnist_rotate((0, 1), model=federations.small(16), counts=(1, 3, 2), images=pictures())
+    fed = federations.fair_mnist_rotate((0, 1), model=federations.small(16), counts=(1, 3, 2), images=shapes())
     group = federations.true_groups(fed)
     models = np.stack([[fed.model.init(np.random.default_rng([r, q])) for q in range(4)] for r in range(2)])
     for answer in (models[:, 0], Models(models, group), Models(models, np.array([[3, 0, 1, 2, 2, 1], [0, 0, 0, 1, 1, 3]]))):
@@ -569,7 +563,7 @@ def test_levels_by_hand():
 
 
 def test_styles_are_made_of_the_same_images():
-    fed = federations.handwriting((0,), model=federations.small(16), counts=(2, 1, 1, 1, 1), each=40, test=10, images=pictures())
+    fed = federations.handwriting((0,), model=federations.small(16), counts=(2, 1, 1, 1, 1), each=40, test=10, images=shapes())
     assert federations.true_groups(fed).tolist() == [[0, 0, 1, 2, 3, 4]] and fed.shards["test"].clients == 6
     x = np.zeros((1, 1, 28, 28), np.uint8)
     x[..., 10:18, 12:16] = 200
@@ -580,7 +574,7 @@ def test_styles_are_made_of_the_same_images():
 
 
 def test_a_curve_goes_on_where_it_was_and_is_not_measured_twice(tmp_path, monkeypatch):
-    fed = federations.fair_mnist_rotate((0, 1), model=federations.small(16), counts=(2, 3), participants=2, images=pictures())
+    fed = federations.fair_mnist_rotate((0, 1), model=federations.small(16), counts=(2, 3), participants=2, images=shapes())
     whole = curve(fed, E2FL(), (1, 3), tmp_path / "whole")
     curve(fed, E2FL(), (1,), tmp_path / "parts")
     found = curve(fed, E2FL(), (1, 3), tmp_path / "parts")

@@ -8,8 +8,7 @@ import pytest
 import torch
 from asking import asked, confusion, first_models, gradient, logits, losses
 from scipy.optimize import linprog, minimize
-from test_federation import images, tables
-from toy import uneven
+from toy import images, tables, uneven
 
 from fairfl_book import bench
 from fairfl_lite import metrics, programs

@@ -10,6 +10,7 @@ import torch
 from asking import confusion, first_models, gradient, logits, losses, train
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toy import federation
 
 from fairfl_lite import streams
 from fairfl_lite.clients import ClientTraining
@@ -21,24 +22,6 @@ from fairfl_lite.methods import FedAvg
 from fairfl_lite.models import Dense
 
 pytestmark = pytest.mark.slow
-
-
-def federation(sizes, *, features=5, hidden=0, local=None, runs=1, weights=None, seed=0, classes=2, groups=2, **options):
-    """A federation of random rows; `sizes` per client, `weights` "census" for random weights by group and label."""
-    rng = np.random.default_rng(seed)
-    n = sum(sizes)
-    X = rng.normal(size=(n, features)).astype(np.float32)
-    y = (X @ rng.normal(size=features) + rng.normal(size=n) > 0).astype(np.int8)
-    a = rng.integers(0, groups, n).astype(np.int8)
-    if classes > 2:
-        y = rng.integers(0, classes, n)
-    rows = [np.split(rng.permutation(n), np.cumsum(sizes)[:-1]) for _ in range(runs)]
-    shards = Shards.of(X, y, a, rows, classes=classes, groups=groups)
-    if weights == "census":
-        shards = shards.weighted(rng.uniform(0.2, 2, (runs, len(sizes), groups, classes)))
-    model = Dense(features, hidden, classes=classes)
-    parts = {"train": shards, "test": shards}
-    return Federation(parts, model, local or ClientTraining(), tuple(range(runs)), Standard.of(shards), **options)
 
 
 problems = st.fixed_dictionaries(

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_engine import federation
-from toy import one_run, rows, uneven
+from toy import federation, one_run, rows, uneven
 
 from fairfl_lite.clients import ClientTraining, Debias
 from fairfl_lite.clients.debias import TrainingRows

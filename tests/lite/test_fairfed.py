@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_engine import federation
-from toy import one_run, rows, uneven
+from toy import federation, one_run, rows, uneven
 
 from fairfl_lite import metrics
 from fairfl_lite.clients import ClientTraining, Debias

@@ -13,14 +13,11 @@ import numpy as np
 import pytest
 import torch
 from asking import best_model, confusion, first_models, gradient, logits, losses, train
-from test_engine import federation
-from toy import rows as toy_rows
-from toy import uneven
+from toy import federation, images, tables, uneven
 from waiting import FOR_EVER
 
 from fairfl_lite import metrics, streams
 from fairfl_lite.clients import ClientTraining, Debias
-from fairfl_lite.data import Images, Partition
 from fairfl_lite.engines.fused import Fused
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import Examples, Federation, Method, Models, OneFederation, Pixels, Shards, Standard, State
@@ -45,7 +42,7 @@ from fairfl_lite.methods import (
     FedVal,
     RankFF,
 )
-from fairfl_lite.models import CNN, Dense
+from fairfl_lite.models import Dense
 
 pytestmark = pytest.mark.slow
 
@@ -84,28 +81,6 @@ ANYWHERE = (
 )  # fmt: skip
 WHOLE = ("fairfed", "afl", "fcfl")
 """How the names of methods begin that ask every client in every round."""
-
-
-def tables(**options):
-    how = {"validation": 0.25, "minimum": 0, **options}
-    return Federation.of(
-        toy_rows(), Partition.dirichlet(1.0, 4, over="sensitive+label"), (0, 1), ClientTraining("sgd", 0.1, 0, 1, 10), **how
-    )
-
-
-def pictures(n=120, classes=10):
-    rng = np.random.default_rng(0)
-    y = np.arange(n) % classes
-    x = rng.integers(0, 80, (n, 1, 28, 28), np.uint8)
-    for i, label in enumerate(y):
-        x[i, 0, 2 * label : 2 * label + 4] += 150
-    return Images("mnist", x, y.astype(np.int64), n * 2 // 3, "digest")
-
-
-def images(**options):
-    model = CNN((2, 3), 8)
-    return Federation.of_images(pictures(), (0, 20, 90), (0, 1), ClientTraining("sgd", 0.05, 0, 1, 5), model, train=20, test=10,
-                                validation=6, **options)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", METHODS)

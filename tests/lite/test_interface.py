@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from asking import confusion, first_models, gradient, losses, train
-from test_engine import federation
+from toy import federation
 
 from fairfl_lite.clients import ClientTraining
 from fairfl_lite.data import Partition, Table

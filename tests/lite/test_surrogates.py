@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from asking import first_models, gradient
-from test_federation import images, tables
+from toy import images, tables
 
 from fairfl_lite import metrics
 from fairfl_lite.clients.surrogates import LossAndBias, SoftBias

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_e2fl import pictures
+from toy import shapes
 
 from fairfl_book import cards, results
 from fairfl_book.experiments import catalogue
@@ -46,7 +46,7 @@ QUICK = tables.Extent(
 def small_world(tmp_path, monkeypatch):
     """Random pictures in the place of MNIST, and a folder of its own for what is kept."""
     monkeypatch.setattr(tables, "kept", lambda: tmp_path / "kept")
-    monkeypatch.setattr(federations, "mnist", lambda: pictures(400, 300))
+    monkeypatch.setattr(federations, "mnist", lambda: shapes(400, 300))
 
 
 def quick(name):
