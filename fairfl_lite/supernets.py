@@ -23,13 +23,13 @@ class _Kept(torch.autograd.Function):
     """1 for the scores that are kept, else 0; its gradient is taken to be 1 (straight through)."""
 
     @staticmethod
-    def forward(ctx, scores, keep):
+    def forward(ctx: object, scores: torch.Tensor, keep: int) -> torch.Tensor:
         kept = torch.zeros_like(scores)
         kept[scores.argsort(stable=True)[len(scores) - keep :]] = 1
         return kept
 
     @staticmethod
-    def backward(ctx, gradient):
+    def backward(ctx: object, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         return gradient, None
 
 

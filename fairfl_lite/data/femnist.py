@@ -128,7 +128,7 @@ def _features(packed: bytes) -> Iterator[tuple[str, list[float] | list[int]]]:
         for _, entry in _fields(_bytes(features)):
             pair = dict(_fields(_bytes(entry)))
             for kind, values in _fields(_bytes(pair[2])):
-                found: list = []
+                found: list[float] = []
                 for _, part in _fields(_bytes(values)):
                     if kind == 2:
                         found += struct.unpack(f"<{len(_bytes(part)) // 4}f", _bytes(part))

@@ -28,7 +28,7 @@ def rotate(x: torch.Tensor, degrees: float | Sequence[float] | torch.Tensor) -> 
 
 
 @njit(cache=True)
-def _turned(x, cos, sin):
+def _turned(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
     """uint8 images turned, without the large grids that torch's functions need: a pixel goes back to where it was, and takes
     from the four around that place by their nearness. A half goes up, whatever its last digits."""
     k, channels, side, _ = x.shape

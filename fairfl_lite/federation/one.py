@@ -322,7 +322,7 @@ class OneFederation:
 
 
 @njit(cache=True, nogil=True)
-def _added_up(weights, messages, total):
+def _added_up(weights: np.ndarray, messages: np.ndarray, total: np.ndarray) -> None:
     for p in range(messages.shape[1]):
         total[p] = weights[0] * messages[0, p]
     for k in range(1, messages.shape[0]):

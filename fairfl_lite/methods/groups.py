@@ -174,7 +174,7 @@ def _ranked(values: np.ndarray) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True)
-def _far(rankings, centres):
+def _far(rankings: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Sum of |difference|, [n, centre]."""
     out = np.empty((len(rankings), len(centres)))
     for i in range(len(rankings)):

@@ -20,7 +20,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 
 @njit(nogil=True, cache=True)
-def _places(keys, out):
+def _places(keys: np.ndarray, out: np.ndarray) -> None:
     """The place of each of the keys [n], int32 of at least 0, in their order from low to high, first come first of equals."""
     n = keys.size
     counts = np.zeros((3, 2048), np.int64)
