@@ -2,7 +2,6 @@ from fairfl_lite import metrics as metrics
 from fairfl_lite.clients import Attack as Attack
 from fairfl_lite.clients import ClientTraining as ClientTraining
 from fairfl_lite.clients import Debias as Debias
-from fairfl_lite.data import DataCard as DataCard
 from fairfl_lite.data import Dataset as Dataset
 from fairfl_lite.data import Images as Images
 from fairfl_lite.data import Partition as Partition

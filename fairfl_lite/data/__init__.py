@@ -9,7 +9,6 @@ from fairfl_lite.data.table import Table
 
 __all__ = [
     "DATASETS",
-    "DataCard",
     "Dataset",
     "Draw",
     "File",

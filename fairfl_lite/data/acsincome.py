@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, raw_digest
 from fairfl_lite.data.table import Table, encode
 from fairfl_lite.errors import FairFLError, choose
@@ -172,7 +171,9 @@ def _group(codes: pd.Series, firsts: list[int]) -> NDArray[np.int16]:
 
 DATASET = Dataset(
     name="acsincome",
-    card=cards.ACSINCOME,
+    title="ACSIncome (American Community Survey, 2018, by state)",
+    licence="public use file of the US Census Bureau; folktables itself is MIT",
+    url="https://github.com/socialfoundations/folktables",
     build=build,
     obtain=(
         "install folktables, download with ACSDataSource(survey_year='2018', horizon='1-Year',"

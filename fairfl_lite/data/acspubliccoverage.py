@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairfl_lite.data import cards
 from fairfl_lite.data.acsincome import by_state, read_columns
 from fairfl_lite.data.sources import Dataset, raw_digest
 from fairfl_lite.data.table import Table, encode
@@ -78,7 +77,9 @@ def _read(path: Path) -> pd.DataFrame:
 
 DATASET = Dataset(
     name="acspubliccoverage",
-    card=cards.ACSPUBLICCOVERAGE,
+    title="ACSPublicCoverage (US survey of 2022, by state)",
+    licence="public use file of the US Census Bureau; folktables itself is MIT",
+    url="https://github.com/socialfoundations/folktables",
     build=build,
     obtain=(
         f"install folktables, download with ACSDataSource(survey_year='{YEAR}', horizon='1-Year',"

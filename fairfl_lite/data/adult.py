@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, raw_digest
 from fairfl_lite.data.table import Table, encode, raw
 from fairfl_lite.errors import FairFLError, choose
@@ -114,7 +113,9 @@ def _read(path: Path) -> pd.DataFrame:
 
 DATASET = Dataset(
     name="adult",
-    card=cards.ADULT,
+    title="Adult (census income, 1994)",
+    licence="CC BY 4.0, as the UCI repository states",
+    url="https://archive.ics.uci.edu/dataset/2/adult",
     build=build,
     obtain=(
         "go online and run `fairfl data fetch adult`, or download adult.data and adult.test from"

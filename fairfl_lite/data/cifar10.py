@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, opened
 from fairfl_lite.errors import FairFLError
 
@@ -68,7 +67,9 @@ def _images(picture: IO[bytes]) -> NDArray[np.uint8]:
 
 DATASET = Dataset(
     name="cifar10",
-    card=cards.CIFAR10,
+    title="CIFAR-10 (small photographs)",
+    licence="none stated by the publisher, who asks to be cited; the package that carries it is ISC",
+    url="https://www.cs.toronto.edu/~kriz/cifar.html",
     build=None,
     pixels=pixels,
     obtain=(

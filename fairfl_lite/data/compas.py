@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, raw_digest
 from fairfl_lite.data.table import Table, encode, raw
 from fairfl_lite.errors import choose
@@ -82,7 +81,9 @@ def propublica_filter(frame: pd.DataFrame) -> "pd.Series[bool]":
 
 DATASET = Dataset(
     name="compas",
-    card=cards.COMPAS,
+    title="COMPAS (Broward County, 2013-2014)",
+    licence="none stated by the publisher",
+    url="https://github.com/propublica/compas-analysis",
     build=build,
     obtain=(
         f"go online and run `fairfl data fetch compas`, or download {PROPUBLICA} into a folder and set FAIRFL_DATA to that folder"

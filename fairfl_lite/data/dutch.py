@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, raw_digest
 from fairfl_lite.data.table import Table, encode, raw
 from fairfl_lite.errors import choose
 from fairfl_lite.store import fingerprint
 
 NAME = "dutch.csv"
+URL = "https://github.com/tailequy/fairness_dataset"
 FEATURES = [
     "sex", "age", "household_position", "household_size", "prev_residence_place", "citizenship", "country_birth",
     "edu_level", "economic_status", "cur_eco_activity", "marital_status",
@@ -58,11 +58,12 @@ def build(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str 
 
 DATASET = Dataset(
     name="dutch",
-    card=cards.DUTCH,
+    title="Dutch census (2001)",
+    licence="none stated by the source of the file; the sample itself is given out by IPUMS on registration",
+    url=URL,
     build=build,
     obtain=(
-        f"download experiments/data/{NAME} from {cards.DUTCH.url}, which states no licence, into a folder and set"
-        " FAIRFL_DATA to that folder"
+        f"download experiments/data/{NAME} from {URL}, which states no licence, into a folder and set FAIRFL_DATA to that folder"
     ),
     files=(File(NAME, "c0e1df7e2ca07fa84aa99b5565c7b782a381e2fab377648a6d920174d04ce090"),),
     origin="github.com, by hand",

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, raw_digest
 from fairfl_lite.data.table import Table, encode
 from fairfl_lite.errors import FairFLError, choose
@@ -156,7 +155,9 @@ def generate(
 
 DATASET = Dataset(
     name="eicu",
-    card=cards.EICU,
+    title="eICU (intensive care in US hospitals, 2014-2015)",
+    licence="PhysioNet credentialed health data licence: training, an agreement, and no passing on",
+    url="https://physionet.org/content/eicu-crd",
     build=build,
     obtain=(
         "get access from PhysioNet (https://physionet.org/content/eicu-crd), copy patient.csv.gz and apachePatientResult.csv.gz"
@@ -168,7 +169,9 @@ DATASET = Dataset(
 
 STAND_IN = Dataset(
     name="eicu-stand-in",
-    card=cards.EICU_STAND_IN,
+    title="eICU stand-in (11 made-up hospitals)",
+    licence="that of this package",
+    url="https://physionet.org/content/eicu-crd",
     build=generate,
     obtain="it is generated",
     origin="generated",

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File, raw_digest
 from fairfl_lite.data.table import Table, encode, raw
 from fairfl_lite.errors import choose
 from fairfl_lite.store import fingerprint
 
 NAME = "law_school_clean.csv"
+URL = "https://github.com/tailequy/fairness_dataset"
 FEATURES = [
     "decile1b", "decile3", "lsat", "ugpa", "zfygpa", "zgpa", "fulltime", "fam_inc", "male", "tier", "race",
 ]  # fmt: skip
@@ -52,11 +52,12 @@ def build(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str 
 
 DATASET = Dataset(
     name="law-school",
-    card=cards.LAW_SCHOOL,
+    title="Law School (bar passage study, 1991-1996)",
+    licence="none stated by the source of the file",
+    url=URL,
     build=build,
     obtain=(
-        f"download experiments/data/{NAME} from {cards.LAW_SCHOOL.url}, which states no licence, into a folder and"
-        " set FAIRFL_DATA to that folder"
+        f"download experiments/data/{NAME} from {URL}, which states no licence, into a folder and set FAIRFL_DATA to that folder"
     ),
     files=(File(NAME, "23c1b173f3480beb7afc4957b107a9917dfc4a8dc9d87ea6034ec35222152452"),),
     origin="github.com, by hand",

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, File
 from fairfl_lite.data.table import read_csv
 from fairfl_lite.errors import FairFLError
@@ -27,7 +26,9 @@ def pixels(paths: Mapping[str, Path]) -> tuple[NDArray[np.uint8], NDArray[np.int
 
 DATASET = Dataset(
     name="mnist",
-    card=cards.MNIST,
+    title="MNIST (handwritten digits)",
+    licence="CC BY-SA 3.0 according to TensorFlow's documentation; the package that carries it is MIT",
+    url="https://yann.lecun.com/exdb/mnist/",
     build=None,
     pixels=pixels,
     obtain=(

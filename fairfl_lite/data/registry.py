@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from fairfl_lite.data import sources
-from fairfl_lite.data.cards import DataCard
 from fairfl_lite.data.images import Images, parsed
 from fairfl_lite.data.sources import Dataset
 from fairfl_lite.data.table import SCALINGS, Table, scale
@@ -101,9 +100,7 @@ def _of_function(make: Callable[..., Table], name: str) -> Dataset:
         made = inspect.getsource(make)
     except (OSError, TypeError):  # typed in by hand, or no plain function
         made = f"{make!r}"
-    said = "It is registered by the user."
-    card = DataCard(name, said, said, said, said, licence="", url="", citation="")
-    return Dataset(name, card, build, "call its function", origin="registered", generated=made, scaled=True)
+    return Dataset(name, name, build, "call its function", origin="registered", generated=made, scaled=True)
 
 
 def load(name: str, *, encoding: str = "codes", sensitive: str | None = None, scaling: str = "standard", **options: Any) -> Table:
@@ -180,9 +177,9 @@ def _describe(dataset: Dataset) -> dict[str, Any]:
     origin = dataset.origin or ", ".join(sorted(packages) + sorted(publishers))
     return {
         "dataset": dataset.name,
-        "title": dataset.card.title,
+        "title": dataset.title,
         "available": available(dataset.name),
         "origin": origin,
-        "licence": dataset.card.licence,
+        "licence": dataset.licence,
         "stand_in": dataset.stand_in,
     }

@@ -24,7 +24,6 @@ from typing import IO, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from fairfl_lite.data.cards import DataCard
 from fairfl_lite.data.table import Table
 from fairfl_lite.errors import FairFLError, StorageError
 from fairfl_lite.store import BROKEN, cache_folder, fingerprint, placed, sha256
@@ -50,8 +49,9 @@ class File:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A name, a card, a loader, and where the raw files are.
+    """A name, a loader, and where the raw files are.
 
+    title : what it is, in a few words. licence : under which its owners give it out. url : its publisher's page.
     build : called as build(paths, encoding=..., sensitive=..., **options), returns the Table with X not yet
         scaled. Its keyword arguments are the options a user may give. None for images.
     pixels : for images, called as pixels(paths), returns x uint8 [rows, channels, side, side], y int64 [rows]
@@ -65,7 +65,7 @@ class Dataset:
     """
 
     name: str
-    card: DataCard
+    title: str
     build: Callable[..., Table] | None
     obtain: str
     files: tuple[File, ...] = ()
@@ -74,6 +74,8 @@ class Dataset:
     generated: str = ""
     pixels: Callable[[Mapping[str, Path]], tuple[NDArray[np.uint8], NDArray[np.int64], int]] | None = None
     scaled: bool = False
+    licence: str = ""
+    url: str = ""
 
     @property
     def stand_in(self) -> bool:

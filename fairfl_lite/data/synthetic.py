@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, raw_digest
 from fairfl_lite.data.table import Table
 from fairfl_lite.errors import FairFLError, choose
@@ -109,7 +108,9 @@ def confusion(weights: tuple[float, float, float, float] = BAYES, *, spread: str
 
 DATASET = Dataset(
     name="synthetic",
-    card=cards.SYNTHETIC,
+    title="Synthetic data of EFFL (two attributes, two clients)",
+    licence="that of this package",
+    url="https://arxiv.org/abs/2309.16338",
     build=build,
     obtain="it is generated",
     origin="generated",

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairfl_lite.data import cards
 from fairfl_lite.data.sources import Dataset, raw_digest
 from fairfl_lite.data.table import Table, read_csv
 from fairfl_lite.errors import FairFLError, choose
@@ -95,7 +94,9 @@ def _table(dataset: Dataset, frame: pd.DataFrame, features: pd.DataFrame, option
 
 DATASET = Dataset(
     name="tiles",
-    card=cards.TILES,
+    title="TILES-2018 (wearable sensors on hospital workers)",
+    licence="data use agreement with the owners",
+    url="https://tiles-data.isi.edu",
     build=build,
     obtain=(
         "request the records from their owners (https://tiles-data.isi.edu), write them to"
@@ -107,7 +108,9 @@ DATASET = Dataset(
 
 STAND_IN = Dataset(
     name="tiles-stand-in",
-    card=cards.TILES_STAND_IN,
+    title="TILES stand-in (published counts, made-up features)",
+    licence="that of this package",
+    url="https://tiles-data.isi.edu",
     build=generate,
     obtain="it is generated",
     origin="generated",

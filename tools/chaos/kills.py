@@ -91,7 +91,7 @@ def register(arguments: tuple[str, ...]) -> None:
     for one in (small, replace(small, name="toy/shared", workers=2)):
         catalogue.every()[one.name] = one
     file = File("raw.csv", hashlib.sha256(CONTENT).hexdigest(), package="x==1", member="x/raw.csv")
-    data.DATASETS["raw"] = Dataset("raw", data.DATASETS["adult"].card, None, "do something", files=(file,))
+    data.DATASETS["raw"] = Dataset("raw", "Raw", None, "do something", files=(file,))
 
     def download(requirement: str, target: Path) -> Path:
         (target / "x.whl").write_bytes(WHEEL)

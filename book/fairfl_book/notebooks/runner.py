@@ -23,7 +23,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fairfl_book import cards, settings
+from fairfl_book import cards, datacards, settings
 from fairfl_book.notebooks import outputs, parameters
 from fairfl_book.notebooks.progress import Progress, readable
 from fairfl_lite import imports, store
@@ -387,11 +387,15 @@ def _data(about: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _code(project: Project, cells: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Digests of the modules that the cells import, directly or through others, of what runs them, of the cards if they read any,
-    and of the settings that are printed in those of the papers whose experiments they take."""
+    """Digests of the modules that the cells import, directly or through others, of what runs them, of the cards of papers and
+    of datasets if they read any, and of the settings that are printed in those of the papers whose experiments they take."""
     imports.beside(project.root)
     found = imports.modules_of("\n".join("".join(cell["source"]) for cell in cells)) | imports.modules(WORKER)
-    shown = {f"{card.parent.name}/{card.name}": _file(card) for card in cards.files()} if cards.__name__ in found else {}
+    read = [
+        *(cards.files() if cards.__name__ in found else ()),
+        *(datacards.files().values() if datacards.__name__ in found else ()),
+    ]
+    shown = {f"{card.parent.name}/{card.name}": _file(card) for card in read}
     papers = {name.split(".")[1] for name in found if name.startswith("papers.") and settings.__name__ in found}
     return imports.codes(found) | shown | {f"settings of {paper}": settings.digest(f"papers.{paper}") for paper in sorted(papers)}
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from fairfl_book import cards, results
+from fairfl_book import cards, datacards, results
 from fairfl_book.site import lock
 from fairfl_lite import store
 from fairfl_lite.data import DATASETS
@@ -182,10 +182,10 @@ def described(root: Path, content: dict[str, bytes]) -> dict[str, Any]:
 
 
 def _dataset(thing: Any, name: str, digest: str) -> dict[str, str]:
-    card = DATASETS[name].card if name in DATASETS else None
-    about = (
-        {"name": card.title, "description": card.provenance, "url": card.url, "license": card.licence} if card else {"name": name}
-    )
+    about = {"name": name}
+    if name in DATASETS and name in datacards.files():
+        dataset, card = DATASETS[name], datacards.load(name)
+        about = {"name": dataset.title, "description": card.provenance, "url": dataset.url, "license": dataset.licence}
     return thing(f"#data-{name}-{digest[:12]}", "Dataset", identifier=f"sha256:{digest}", **about)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fairfl_book import figures, results
+from fairfl_book import datacards, figures, results
 from fairfl_book.ledger.rules import facts
 from fairfl_lite import data
 from fairfl_lite.data import Images, Partition, Table, cifar10, dutch, law_school
@@ -48,10 +48,12 @@ class Text:
 
 def text(name: str, *fields: str) -> Text:
     """The named fields of a dataset's card, a paragraph or a list each; headings tell several apart."""
-    card = data.DATASETS[choose(name, data.DATASETS, "dataset named")].card
+    dataset = data.DATASETS[choose(name, data.DATASETS, "dataset named")]
+    card = datacards.load(name)
     parts = []
     for field in fields:
-        heading, value = HEADINGS[choose(field, HEADINGS, "text on a card named")], getattr(card, field)
+        heading = HEADINGS[choose(field, HEADINGS, "text on a card named")]
+        value = getattr(card if hasattr(card, field) else dataset, field)
         bold = f"**{heading}.**" if len(fields) > 1 else ""
         if isinstance(value, tuple):
             parts += [bold, "\n".join(f"- {sentence}" for sentence in value)]
@@ -80,7 +82,7 @@ def files(name: str) -> Text:
 
 def counts(name: str) -> pd.DataFrame:
     """Every published count of a dataset's card, ours, and whether ours rounds to it; nan where our copy has none."""
-    published = data.DATASETS[name].card.published
+    published = datacards.load(name).published
     ours = COUNTED[choose(name, COUNTED, "counted dataset named")]()
     rows = []
     for what, printed in published.items():

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairfl_book import results
+from fairfl_book import datacards, results
 from fairfl_book.site import datacard
 from fairfl_lite import data
 from fairfl_lite.data import Table
@@ -15,11 +15,33 @@ from fairfl_lite.errors import FairFLError
 from papers.fairfed import facts as fairfed_facts
 
 
+def test_cards_are_complete_and_agree_with_the_data(adult, compas):
+    assert set(datacards.files()) == set(data.DATASETS)
+    for name, dataset in data.DATASETS.items():
+        card = datacards.load(name)
+        assert all([dataset.title, dataset.licence, card.provenance, card.measured, card.label, card.sensitive])
+        assert dataset.url.startswith("https://") and card.citation and card.published
+        assert card.harms and card.limits and card.decisions
+    published = datacards.load("adult").published
+    assert published["complete rows"] == len(adult)
+    assert published["rows"] == published["rows of the training file"] + published["rows of the test file"]
+    assert datacards.load("compas").published["rows in FairFed"] == len(compas)
+
+
+@pytest.mark.parametrize("old, new, hint", [("harms:", "harm:", "'harms'"), ("limits:", "decisions:", "'limits'")])
+def test_a_card_with_a_field_too_many_or_too_few_is_refused(old, new, hint, tmp_path, monkeypatch):
+    written = (datacards.FOLDER / "dutch.yml").read_text().replace(f"\n{old}", f"\n{new}")
+    (tmp_path / "dutch.yml").write_text(written)
+    monkeypatch.setattr(datacards, "FOLDER", tmp_path)
+    with pytest.raises(FairFLError, match=hint):
+        datacards.load("dutch")
+
+
 @pytest.mark.parametrize("name", data.DATASETS)
 def test_every_sentence_of_a_card_is_shown(name):
     shown = repr(datacard.text(name, *datacard.HEADINGS))
     for field in datacard.HEADINGS:
-        value = getattr(data.DATASETS[name].card, field)
+        value = getattr(data.DATASETS[name] if field in ("licence", "url") else datacards.load(name), field)
         for sentence in value if isinstance(value, tuple) else (value,):
             assert sentence[1:] in shown, field
     assert shown == datacard.text(name, *datacard.HEADINGS)._repr_markdown_()
@@ -44,14 +66,14 @@ def test_files_are_described_alike_on_a_machine_without_them(name, request):
 @pytest.mark.parametrize("name", ["adult", "compas", "law-school", "dutch", "eicu-stand-in", "tiles-stand-in"])
 def test_published_counts_hold(name):
     counted = datacard.counts(name)
-    assert list(counted.index) == list(data.DATASETS[name].card.published)
+    assert list(counted.index) == list(datacards.load(name).published)
     assert (counted["verdict"] == "holds").all()
 
 
 def test_a_published_count_that_is_not_ours_is_seen(monkeypatch):
-    adult = data.DATASETS["adult"]
-    published = {**adult.card.published, "rows": 48_843, "percent above 50K": 23.94}
-    monkeypatch.setitem(data.DATASETS, "adult", replace(adult, card=replace(adult.card, published=published)))
+    card = datacards.load("adult")
+    published = {**card.published, "rows": 48_843, "percent above 50K": 23.94}
+    monkeypatch.setattr(datacards, "load", {"adult": replace(card, published=published)}.get)
     verdicts = datacard.counts("adult")["verdict"]
     assert list(verdicts.index[verdicts == "differs"]) == ["rows", "percent above 50K"]
 

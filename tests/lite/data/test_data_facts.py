@@ -253,15 +253,3 @@ def test_digest_of_a_table_changes_with_every_option(adult):
 def test_misspelt_names_are_told_the_nearest(call, hint):
     with pytest.raises(FairFLError, match=hint):
         call()
-
-
-def test_cards_are_complete_and_agree_with_the_data(adult, compas):
-    for dataset in data.DATASETS.values():
-        card = dataset.card
-        assert all([card.title, card.provenance, card.measured, card.label, card.sensitive, card.licence])
-        assert card.url.startswith("https://") and card.citation and card.published
-        assert card.harms and card.limits and card.decisions
-    published = data.DATASETS["adult"].card.published
-    assert published["complete rows"] == len(adult)
-    assert published["rows"] == published["rows of the training file"] + published["rows of the test file"]
-    assert data.DATASETS["compas"].card.published["rows in FairFed"] == len(compas)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairfl_book import datacards
 from fairfl_book.site import datacard
 from fairfl_lite import data
 from fairfl_lite.data import Partition, dutch, law_school
@@ -130,9 +131,9 @@ def rates(cells):
 def test_stored_counts_are_the_known_ones():
     """Law School: 20,798 rows, 88.97 percent pass, 17,491 White. Dutch: 60,420 rows, 28,763 of label 1."""
     law, census = np.array(law_school.CENSUS), np.array(dutch.CENSUS)
-    assert law.sum() == data.DATASETS["law-school"].card.published["rows"] == 20_798
+    assert law.sum() == datacards.load("law-school").published["rows"] == 20_798
     assert round(100 * law[:, 1].sum() / law.sum(), 2) == 88.97 and law[1].sum() == 17_491
-    assert census.sum() == data.DATASETS["dutch"].card.published["rows"] == 60_420
+    assert census.sum() == datacards.load("dutch").published["rows"] == 60_420
     assert census[:, 1].sum() == 28_763 and rates(census) == [32.71, 62.56]
 
 
@@ -150,7 +151,7 @@ def test_stored_counts_are_those_of_the_file(name, module):
 
 def test_what_the_dutch_card_says_of_repeated_rows():
     """18,438 different rows; the best guess for each set of features is right in 88.2 percent of the rows."""
-    limits = " ".join(data.DATASETS["dutch"].card.limits)
+    limits = " ".join(datacards.load("dutch").limits)
     said = ["18,438 of the 60,420", "88.2 percent"]
     if data.available("dutch"):
         frame = pd.read_csv(data.fetch("dutch")[dutch.NAME])

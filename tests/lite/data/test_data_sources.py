@@ -14,7 +14,6 @@ import pytest
 
 from fairfl_lite import data
 from fairfl_lite.data import sources
-from fairfl_lite.data.cards import ADULT
 from fairfl_lite.data.sources import Dataset, File
 from fairfl_lite.errors import FairFLError, StorageError
 
@@ -23,7 +22,7 @@ SHA = hashlib.sha256(GOOD).hexdigest()
 
 
 def toy(name: str = "toy", **file) -> Dataset:
-    return Dataset(name, ADULT, build=lambda paths: None, obtain="ask somebody", files=(File("toy.csv", SHA, **file),))
+    return Dataset(name, "Toy", build=lambda paths: None, obtain="ask somebody", files=(File("toy.csv", SHA, **file),))
 
 
 def in_wheel(name: str = "toy") -> Dataset:
@@ -298,7 +297,7 @@ def test_cache_folder_is_the_platforms_unless_named(monkeypatch, tmp_path):
 
 
 def test_owners_files_change_the_digest_when_their_bytes_change(bare):
-    owned = Dataset("toy", ADULT, lambda paths: None, "ask somebody", patterns=("toy/*.csv",))
+    owned = Dataset("toy", "Toy", lambda paths: None, "ask somebody", patterns=("toy/*.csv",))
     with pytest.raises(FairFLError, match="ask somebody"):
         sources.raw_digest(owned)
     path = put(bare / "toy" / "own.csv", GOOD)
