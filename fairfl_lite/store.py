@@ -18,6 +18,7 @@ from fairfl_lite.errors import FairFLError, refused
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
 PACKAGE = Path(__file__).parent
 PART = ".part"
@@ -219,6 +220,17 @@ def read_arrays(path: Path, sealed: bool = False) -> dict[str, np.ndarray]:
         return found if str(stated) == _digest(found) else {}
     except BROKEN:
         return {}
+
+
+def read_csv(path: Path, **options: Any) -> pd.DataFrame:
+    """The table in a file, by pandas; FairFLError when there is none in it."""
+    import pandas as pd
+
+    try:
+        return pd.read_csv(path, **options)
+    except (ValueError, OSError, EOFError, zlib.error) as error:  # ill-formed, empty or not text, among the first
+        said = " ".join(str(error).split())[:120]
+        raise FairFLError(f"The file {path} is not a table that can be read ({said}): replace it.") from error
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:

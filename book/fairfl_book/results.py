@@ -23,7 +23,6 @@ import pandas as pd
 
 import fairfl_lite
 from fairfl_lite import data, imports, store
-from fairfl_lite.data.table import read_csv
 from fairfl_lite.errors import FairFLError
 
 LARGE = 500_000
@@ -69,7 +68,7 @@ def load(name: str) -> pd.DataFrame:
         raise FairFLError(f"A cell reads the result {name}, which its experiment does not say: add reads=({name!r},) to it.")
     if digest(name) != provenance(name).get("sha256"):
         raise FairFLError(f"{path(name)} was changed after it was measured: restore it from git or measure it again.")
-    frame = read_csv(path(name), low_memory=False)
+    frame = store.read_csv(path(name), low_memory=False)
     if len(frame) != provenance(name).get("rows"):
         raise FairFLError(f"{path(name)} has {len(frame)} rows, and its provenance says another number: restore it from git.")
     return frame

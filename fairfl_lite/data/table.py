@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -257,15 +255,6 @@ def _held(values: NDArray[Any]) -> str:
     """sha256 of an array: its type, and what is in it."""
     values = values.astype(str) if values.dtype == object else values
     return hashlib.sha256(f"{values.dtype} ".encode() + values.tobytes()).hexdigest()
-
-
-def read_csv(path: Path, **options: Any) -> pd.DataFrame:
-    """The table in a file, by pandas; FairFLError when there is none in it."""
-    try:
-        return pd.read_csv(path, **options)
-    except (ValueError, OSError, EOFError, zlib.error) as error:  # ill-formed, empty or not text, among the first
-        said = " ".join(str(error).split())[:120]
-        raise FairFLError(f"The file {path} is not a table that can be read ({said}): replace it.") from error
 
 
 def encode(frame: pd.DataFrame, categorical: Collection[str], encoding: str) -> tuple[NDArray[np.float32], tuple[str, ...]]:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairfl_lite import store
 from fairfl_lite.data.sources import Dataset, raw_digest
-from fairfl_lite.data.table import Table, read_csv
+from fairfl_lite.data.table import Table
 from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.store import fingerprint
 from fairfl_lite.streams import stream
@@ -41,7 +42,7 @@ def build(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str 
     Both encodings are the same here, since every feature is a number.
     """
     path = paths["tiles.csv"]
-    frame = read_csv(path)
+    frame = store.read_csv(path)
     for name, allowed in VALUES.items():
         if name not in frame or not frame[name].isin(allowed).all():
             raise FairFLError(f"The file {path} needs a column {name!r} with the values {allowed} only.")

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from fairfl_book import ledger
-from fairfl_lite.data.table import read_csv
+from fairfl_lite import store
 from fairfl_lite.errors import FairFLError
 
 FOLDER = Path(__file__).parent / "editions"
@@ -33,7 +33,7 @@ def read(name: str) -> pd.DataFrame:
         path = FOLDER / f"{name}.csv.gz" if name in names() else Path(name)
         if not os.path.isfile(path):  # noqa: PTH113 - unlike its method it takes any text
             raise FairFLError(f"There is no edition {name!r}: name a ledger.csv, or one of {', '.join([*names(), NOW])}.")
-        frame = read_csv(path, keep_default_na=False, na_values={"measured": "", "low": "", "high": "", "margin": ""})
+        frame = store.read_csv(path, keep_default_na=False, na_values={"measured": "", "low": "", "high": "", "margin": ""})
     missing = {"id", "rule", "printed", "measured", "low", "high", "seeds", "verdict"} - set(frame)
     if missing:
         raise FairFLError(f"The edition {name} lacks {', '.join(sorted(missing))}: name a ledger.csv of this book.")
