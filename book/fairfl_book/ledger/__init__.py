@@ -16,7 +16,7 @@ from fairfl_lite import store
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairfl_book.ledger.views import View
+    from fairfl_book.markup import View
 
 __all__ = [
     "COLUMNS", "Claim", "claim", "claims", "judged", "listing", "only", "prose", "scoreboard", "table", "to_csv",

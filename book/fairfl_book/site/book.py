@@ -93,8 +93,7 @@ def build(project: Project) -> Path:
     settle(project, jobs, runner.run(jobs))
     _refuse_repeated_labels(jobs)
     if (project.root / "book" / "ledger.md").is_file():
-        from fairfl_book.ledger import page as ledger_page
-        from fairfl_book.site import crate
+        from fairfl_book.site import crate, ledger_page
 
         ledger_page.write(project.root)  # after the chapters, whose tables its rows lead to
         crate.write(project.root)

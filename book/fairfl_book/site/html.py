@@ -83,7 +83,7 @@ def inputs(project: Project) -> dict[str, dict[str, str]]:
         "pages": pages,
         # The ledger's page is written from these, at every build that is not left out.
         "ledger": {
-            "code": imports.digest("fairfl_book.ledger.page"),
+            "code": imports.digest("fairfl_book.site.ledger_page"),
             "cards": store.fingerprint([store.sha256(card) for card in cards.files()]),
             "results": store.fingerprint(_digests(root / "results")),
         },

@@ -16,7 +16,8 @@ from urllib.parse import quote
 from fairfl_book import cards, ledger
 from fairfl_book.ledger.claims import Claim, interval, shown
 from fairfl_book.ledger.rules import KINDS, RULES, SYMBOLS
-from fairfl_book.ledger.views import css, margin, runs
+from fairfl_book.ledger.views import margin, runs
+from fairfl_book.markup import css
 from fairfl_lite import store
 from fairfl_lite.errors import FairFLError
 

@@ -8,8 +8,9 @@ import pytest
 from little import RUNS, card, exact, judge, table
 
 from fairfl_book import ledger
-from fairfl_book.ledger import page, views
+from fairfl_book.ledger import views
 from fairfl_book.ledger.claims import Claim
+from fairfl_book.site import ledger_page as page
 from fairfl_lite.errors import FairFLError
 
 WHY = "It was copied."

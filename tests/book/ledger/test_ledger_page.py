@@ -16,9 +16,10 @@ import yaml
 from small import ROOT
 
 from fairfl_book import cards, ledger
-from fairfl_book.ledger import page, views
+from fairfl_book.ledger import views
 from fairfl_book.ledger.claims import Claim
 from fairfl_book.ledger.rules import KINDS, SYMBOLS
+from fairfl_book.site import ledger_page as page
 
 LEVEL = Claim(
     "fairfed.t1.adult.eod.alpha0.1.fairfed", "fairfed", "Table 1", "level", "paper", "EOD, FairFed, Adult", "-0.049",
