@@ -1,4 +1,4 @@
-"""Images turned about their centre, the same bytes on every machine."""
+"""Images turned about their centre, the same bytes on every machine, and dealt to clients who see them turned."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import numpy as np
 import torch
 from numba import njit
 from torch.nn.functional import affine_grid, grid_sample
+
+from fairfl_lite.data.images import Images
+from fairfl_lite.data.shards import Shards
+from fairfl_lite.errors import FairFLError
+from fairfl_lite.streams import stream
 
 
 def rotate(x: torch.Tensor, degrees: float | Sequence[float] | torch.Tensor) -> torch.Tensor:
@@ -50,3 +55,44 @@ def _turned(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
                     lower = framed[at] + east * (framed[at + 1] - framed[at])
                     out[image, c, i, j] = np.uint8(upper + south * (lower - upper) + 0.500001)
     return out
+
+
+def deal(seed: int, part: str, low: int, high: int, clients: int, each: int) -> list[np.ndarray]:
+    """`each` of the rows low..high-1 for each client, none twice."""
+    rows = low + stream(seed, f"images {part}").permutation(high - low)[: clients * each]
+    return np.split(rows, clients)
+
+
+def rotated(
+    images: Images, rotations: Sequence[float], seeds: Sequence[int], *, train: int, test: int, validation: int = 0, skip: int = 0
+) -> dict[str, Shards]:
+    """Parts "train", "validation" and "test" for one client per angle, dealt anew for each seed: see `Federation.of_images`."""
+    n = len(rotations)
+    pools = {"train": (skip, images.train, train + validation), "test": (images.train, len(images), test)}
+    for part, (low, high, each) in pools.items():
+        if not 0 < each * n <= high - low:
+            raise FairFLError(f"{n} clients cannot have {each} {part} images each, there are {high - low} in all.")
+    drawn: dict[str, list[list[np.ndarray]]] = {part: [] for part in ("train", "validation", "test")}
+    for seed in seeds:
+        dealt = {part: deal(seed, part, low, high, n, each) for part, (low, high, each) in pools.items()}
+        drawn["train"].append([rows[:train] for rows in dealt["train"]])
+        drawn["validation"].append([rows[train:] for rows in dealt["train"]])
+        drawn["test"].append(dealt["test"])
+    return {part: _shards(images, runs, rotations) for part, runs in drawn.items()}
+
+
+def _shards(images: Images, runs: Sequence[Sequence[np.ndarray]], rotations: Sequence[float]) -> Shards:
+    """Shards over copies of the chosen images, turned by their client's angle."""
+    x: list[np.ndarray] = []
+    y: list[np.ndarray] = []
+    index: list[list[np.ndarray]] = []
+    at = 0
+    for run in runs:
+        index.append([])
+        for rows, angle in zip(run, rotations, strict=True):
+            x.append(rotate(torch.as_tensor(images.x[rows]), float(angle)).numpy())
+            y.append(images.y[rows])
+            index[-1].append(np.arange(at, at + len(rows)))
+            at += len(rows)
+    labels = np.concatenate(y)
+    return Shards.of(np.concatenate(x), labels, np.zeros(len(labels), np.int8), index, classes=images.classes)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fairfl_lite.data.images import PIXELS
 from fairfl_lite.errors import FairFLError, choose
 
 FAR, HUGE = 1e4, 1e15
@@ -303,10 +304,6 @@ class Standard:
         if not isinstance(X, np.ndarray):
             shift, scale = X.new_tensor(shift), X.new_tensor(scale)
         return (X - shift) * scale
-
-
-PIXELS = {"mnist": ((0.0,), (1.0,)), "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))}
-"""What is taken off each channel, and what it is divided by, after pixels were brought to 0..1."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ carries. history : what happened. kept : a run that stops and goes on. secagg : 
 """
 
 from fairfl_lite.data.shards import Examples, Pixels, Shards, Standard
-from fairfl_lite.federation.core import Federation, deal, plain_sum
+from fairfl_lite.federation.core import Federation, plain_sum
 from fairfl_lite.federation.history import Histories, History
 from fairfl_lite.federation.lockstep import alone, run_together
 from fairfl_lite.federation.one import OneFederation
@@ -25,7 +25,6 @@ __all__ = [
     "Standard",
     "State",
     "alone",
-    "deal",
     "plain_sum",
     "run_together",
 ]

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
-import torch
 
 from fairfl_lite import engines, streams
 from fairfl_lite.clients import debias
 from fairfl_lite.clients.attacks import Attack
 from fairfl_lite.clients.training import ClientTraining
-from fairfl_lite.data.rotation import rotate
+from fairfl_lite.data.rotation import rotated
 from fairfl_lite.data.shards import Examples, Pixels, Shards, Standard
 from fairfl_lite.data.table import Table
 from fairfl_lite.engines import Engine, Of, Work
@@ -118,18 +117,8 @@ class Federation:
 
         Part "probe" is the first rows of "train", part "look" of "test": for questions that are asked a hundred times over.
         """
-        n, seeds = len(rotations), _seeds(seeds)
-        pools = {"train": (skip, images.train, train + validation), "test": (images.train, len(images), test)}
-        for part, (low, high, each) in pools.items():
-            if not 0 < each * n <= high - low:
-                raise FairFLError(f"{n} clients cannot have {each} {part} images each, there are {high - low} in all.")
-        drawn: dict[str, list[list[np.ndarray]]] = {part: [] for part in ("train", "validation", "test")}
-        for seed in seeds:
-            dealt = {p: deal(seed, p, low, high, n, each) for p, (low, high, each) in pools.items()}
-            drawn["train"].append([rows[:train] for rows in dealt["train"]])
-            drawn["validation"].append([rows[train:] for rows in dealt["train"]])
-            drawn["test"].append(dealt["test"])
-        shards = {part: turned(images, runs, rotations) for part, runs in drawn.items()}
+        seeds = _seeds(seeds)
+        shards = rotated(images, rotations, seeds, train=train, test=test, validation=validation, skip=skip)
         shards |= {"probe": shards["train"].head(probe or train), "look": shards["test"].head(look or test)}
         return cls(shards, model, local, seeds, Pixels.of(images.name), **options)
 
@@ -473,29 +462,6 @@ def _sent(requests: Sequence[Request]) -> tuple[np.ndarray, np.ndarray]:
     first = np.cumsum([0, *(len(request.theta) for request in requests[:-1])])
     model = np.concatenate([request.model + at for request, at in zip(requests, first, strict=True)])
     return np.concatenate([request.theta for request in requests]), model
-
-
-def deal(seed: int, part: str, low: int, high: int, clients: int, each: int) -> list[np.ndarray]:
-    """`each` of the rows low..high-1 for each client, none twice."""
-    rows = low + streams.stream(seed, f"images {part}").permutation(high - low)[: clients * each]
-    return np.split(rows, clients)
-
-
-def turned(images: Images, runs: Sequence[Sequence[np.ndarray]], rotations: Sequence[float]) -> Shards:
-    """Shards over copies of the chosen images, turned by their client's angle."""
-    x: list[np.ndarray] = []
-    y: list[np.ndarray] = []
-    index: list[list[np.ndarray]] = []
-    at = 0
-    for run in runs:
-        index.append([])
-        for rows, angle in zip(run, rotations, strict=True):
-            x.append(rotate(torch.as_tensor(images.x[rows]), float(angle)).numpy())
-            y.append(images.y[rows])
-            index[-1].append(np.arange(at, at + len(rows)))
-            at += len(rows)
-    labels = np.concatenate(y)
-    return Shards.of(np.concatenate(x), labels, np.zeros(len(labels), np.int8), index, classes=images.classes)
 
 
 def _alike(parts: Mapping[str, Shards], classes: int) -> Mapping[str, Shards]:

@@ -18,11 +18,11 @@ from toy import one_run, rows, uneven
 from fairfl_lite import metrics
 from fairfl_lite.clients import ClientTraining
 from fairfl_lite.data import Images, Partition
-from fairfl_lite.data.rotation import rotate
+from fairfl_lite.data.rotation import deal, rotate
 from fairfl_lite.engines import Plain, fit, losses_of
 from fairfl_lite.engines.order import passes
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, OneFederation, Pixels, alone, deal
+from fairfl_lite.federation import Federation, OneFederation, Pixels, alone
 from fairfl_lite.methods import CoreFed, FedAvg, RankFF
 from fairfl_lite.methods.rankff import local_approx, penalty_weights, place, threshold
 from fairfl_lite.models import CNN, VGG11, channels_last, pool

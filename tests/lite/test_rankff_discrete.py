@@ -13,9 +13,8 @@ from hypothesis.extra.numpy import arrays
 
 from fairfl_lite import data, rankings
 from fairfl_lite.data import Images
-from fairfl_lite.data.rotation import rotate
+from fairfl_lite.data.rotation import deal, rotate
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import deal
 from fairfl_lite.methods.rankff import Chosen, discrete, literal, nearest
 from fairfl_lite.models import CNN
 from fairfl_lite.streams import stream

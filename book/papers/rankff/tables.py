@@ -13,8 +13,9 @@ from fairfl_book import settings
 from fairfl_book.experiments.base import Experiment, grid, named
 from fairfl_lite import data, engines, imports, metrics, rankings, store
 from fairfl_lite.clients import ClientTraining
+from fairfl_lite.data.rotation import deal
 from fairfl_lite.errors import choose
-from fairfl_lite.federation import Federation, Method, OneFederation, alone, deal
+from fairfl_lite.federation import Federation, Method, OneFederation, alone
 from fairfl_lite.methods import CoreFed, FedAvg, RankFF
 from fairfl_lite.methods.rankff import discrete, literal, local_approx, nearest, place
 from fairfl_lite.models import CNN, VGG11, Network
