@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -28,13 +29,13 @@ from fairfl_lite.methods import (
     OneShotInference,
     RankClustering,
 )
-from fairfl_lite.methods.communication import cost, dense_bits, edges, mask_bits, ranking_bits, ranking_bound
 from fairfl_lite.methods.groups import entropy, slopes
 from fairfl_lite.methods.local_only import trained_alone
 from fairfl_lite.methods.vote import places, reputations, vote
 from fairfl_lite.models import LeNet, Perceptron
+from fairfl_lite.rankings import votes
 from fairfl_lite.supernets import Supernet
-from papers.e2fl import federations
+from papers.e2fl import federations, statements
 from papers.e2fl.curves import curve
 
 pytestmark = pytest.mark.slow
@@ -482,35 +483,11 @@ def test_rankings_need_a_supernet():
         LowestLossInference(0)
 
 
-PRINTED = [
-    ("fedavg", 10, 1, "6.20", "6.20"), ("q-ffl", 10, 1, "6.20", "6.20"), ("ifca", 10, 10, "6.20", "62.0"),
-    ("e2fl", 10, 10, "4.05", "5.99"), ("local", 10, 1, "0", "0"),
-    ("fedavg", 62, 1, "6.23", "6.23"), ("q-ffl", 62, 1, "6.23", "6.23"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("approach,classes,groups,up,down", PRINTED)
-def test_printed_costs(approach, classes, groups, up, down):
-    for found, printed in zip(cost(approach, LeNet(classes=classes), groups).mb, (up, down), strict=True):
-        assert f"{found:.{len(printed.partition('.')[2])}f}" == printed
-
-
-def test_costs_on_femnist_are_cut_off_and_those_of_ten_groups():
-    femnist = LeNet(classes=62)
-    up, down = cost("e2fl", femnist, 10).mb
-    assert int(100 * up) / 100 == 4.06 != round(up, 2) and round(down, 2) == 6.01
-    assert round(cost("e2fl", femnist, 2).mb[1], 2) == 4.45  # with the two groups of the text
-    assert cost("e2fl, clustered", femnist, 5) == cost("frl", femnist) == (ranking_bits(edges(femnist)),) * 2
-
-
-def test_bits_by_hand():
-    layers = edges(LeNet())
-    assert ranking_bits(layers) == 288 * 9 + 18432 * 15 + 1605632 * 21 + 1280 * 11 == 34_011_424
-    assert mask_bits(layers) * 32 == dense_bits(layers) == 32 * 1_625_632
-    assert ranking_bits([1]) == 0 and ranking_bits([2, 8]) == 2 + 24
-    assert ranking_bound([3]) == pytest.approx(np.log2(6)) and ranking_bound(layers) / 2**23 == pytest.approx(3.699, abs=1e-3)
-    with pytest.raises(FairFLError, match="did you mean"):
-        cost("fedavgg", LeNet())
+@pytest.mark.parametrize("dataset,classes", [("mnist", 10), ("femnist", 62)])
+def test_costs_are_counted_on_the_layers_of_lenet(dataset, classes):
+    assert tuple(math.prod(shape) for shape in LeNet(classes=classes).shapes) == statements.LENET[dataset]
+    assert votes.bits(statements.LENET["mnist"]) == 288 * 9 + 18432 * 15 + 1605632 * 21 + 1280 * 11 == 34_011_424
+    assert votes.bits([1]) == 0 and votes.bits([2, 8]) == 2 + 24
 
 
 def test_fair_mnist_rotate_deals_every_image_once_and_turns_it_by_its_group():

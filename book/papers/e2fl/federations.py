@@ -1,4 +1,4 @@
-"""E2FL's federations: FairMNISTRotate, Adult among five clients, styles of handwriting made from MNIST, and FEMNIST.
+"""E2FL's federations: FairMNISTRotate, Adult among five clients, and styles of handwriting made from MNIST.
 
 The group of a row is its angle, sex or style. FairMNISTRotate is tested by group: its part "test" has one client for each
 group, all test images turned by the group's angle, and a client's accuracy is that of its model on its group's images.
@@ -17,7 +17,6 @@ from torch.nn.functional import affine_grid, grid_sample, max_pool2d
 from fairfl_lite import data, metrics, streams
 from fairfl_lite.clients import ClientTraining
 from fairfl_lite.data import Images, Partition
-from fairfl_lite.data.femnist import CLASSES, PARTS, Writers
 from fairfl_lite.data.rotation import rotate
 from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation import Answer, Examples, Federation, Models, OneFederation, Pixels, Shards
@@ -34,8 +33,6 @@ RANKED = ClientTraining("sgd", 0.1, 1e-4, 2, 8, momentum=0.9, lr_decay=0.999)
 """Local training on scores for FairMNISTRotate (Appendix E.1); the fading rate is the public code's, not the paper's."""
 WEIGHED = ClientTraining("sgd", 0.01, 1e-4, 2, 8, momentum=0.9)
 """Local training on weights, for FedAvg, q-FFL and IFCA."""
-FEMNIST = ClientTraining("sgd", 0.05, 1e-4, 2, 10, momentum=0.9, lr_decay=0.999)
-"""Local training on scores for FEMNIST (Appendix E.1)."""
 ADULT = ClientTraining("sgd", 2.0, 1e-4, 5, 32, momentum=0.9)
 """Local training on scores for Adult, with the paper's rate; its batch size is not printed."""
 
@@ -173,23 +170,6 @@ def handwriting(seeds: Sequence[int], *, model: Model | None = None, local: Clie
         shards[part] = Shards.deal(examples, [list(run) for run in np.arange(len(examples)).reshape(len(seeds), n, many)])
     participants = min(participants, n)
     return Federation(shards, model or lenet(), local, tuple(seeds), Pixels(), participants=participants, **options)
-
-
-def femnist(
-    writers: Writers,
-    seeds: Sequence[int],
-    *,
-    model: Model | None = None,
-    local: ClientTraining = FEMNIST,
-    participants: int = 25,
-    **options: Any,
-) -> Federation:
-    """FEMNIST, a client for each writer, with training and test images of its own; nobody knows of groups."""
-    examples = Examples(writers.x, writers.y, np.zeros(len(writers.y), np.int8), CLASSES)
-    shards = {part: Shards.deal(examples, [writers.rows(part)] * len(seeds)) for part in PARTS}
-    model = model or Supernet(LeNet(classes=CLASSES))
-    participants = min(participants, len(writers.names))
-    return Federation(shards, model, local, tuple(seeds), Pixels(), participants=participants, **options)
 
 
 def true_groups(fed: Federation) -> np.ndarray:

@@ -133,10 +133,6 @@ def test_what_is_stored_has_the_printed_sizes():
     assert paper.participants == card["drawn"]["fairmnistrotate"] and paper.test == 0
     assert (paper.adult_rounds, paper.adult_epochs) == (card["rounds"]["adult"], card["local_epochs"]["adult"])
     assert card["alpha"] == tables.ALPHA and len(catalogue.get("e2fl/table5").cells) == card["runs_of_table_5"]
-    rate, epochs, batch = (card[name] for name in ("learning_rate", "local_epochs", "batch"))
-    wanted = ClientTraining("sgd", rate["e2fl"]["femnist"], card["weight_decay"], epochs["femnist"], batch["femnist"],
-                   momentum=card["momentum"], lr_decay=0.999)  # fmt: skip
-    assert wanted == federations.FEMNIST
 
 
 def numbers(table, approach, rounds):
