@@ -2,7 +2,8 @@
 
 ranks : orders, ranks, positions, rankwise proportionality, Pareto optimality. distances, bounds : Section 4.
 exhaustive : every profile. search : random and adversarial ones. continuous, measures : Theorem 3.2 and Appendix A.
-statements : checks of the lemmas and claims. volume : hit-and-run. votes : E2FL's votes on rankings of edges.
+statements : checks of the lemmas and claims. volume : hit-and-run. votes : E2FL's votes on rankings of edges, and what they
+promise: vote_statements.
 """
 
 from fairfl_lite.rankings import bounds, continuous, distances, exhaustive, measures, ranks, search, statements, volume, votes

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.rankings import mask, reputations, two_level, vote, votes
+from fairfl_lite.rankings import mask, reputations, two_level, vote, vote_statements, votes
 from papers.e2fl import statements
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def test_who_votes_first_and_what_groups_are_called_changes_nothing(R, random):
 
 
 def test_leading_axes_are_profiles_of_their_own():
-    R = statements.profiles(3, 3)
+    R = vote_statements.profiles(3, 3)
     assert vote(R).shape == (216, 3) and two_level(R, [0, 0, 1]).shape == (216, 3)
     assert vote(R).tolist() == [by_hand(r.tolist()) for r in R]
     assert votes.group_votes(R, [1, 0, 1]).tolist() == [[r[1].tolist(), by_hand(r[[0, 2]].tolist())] for r in R]
@@ -127,7 +127,7 @@ def test_fewest_is_the_first_that_reaches():
 
 def test_dictators_and_no_fewer():
     assert votes.dictators((1000,)) == 501 and votes.dictators(statements.GROUPS) == 5 + 5 + 13 + 13 + 36 + 36
-    R = statements.profiles(3, 3)
+    R = vote_statements.profiles(3, 3)
     agree = R[(R[:, 0] == R[:, 1]).all(-1)]  # one voter of three does not make the first edge of the two others last
     assert (vote(agree)[:, 0] != agree[:, 0, -1]).all() and (vote(R)[:, 0] == R[:, 0, -1]).any()
 
@@ -197,17 +197,18 @@ def test_a_planted_error_is_seen():
         return np.argsort((reputations(R) == R.shape[-1] - 1).sum(-2), axis=-1, kind="stable")  # plurality
 
     for planted in (wrong_ties, first_places):
-        found = {c.statement: c.violations for c in statements.borda(3, 3, planted)}
+        found = {c.statement: c.violations for c in vote_statements.borda(3, 3, planted)}
         assert found["borda"] > 0
-    assert next(statements.mean_place(3, 3, lambda place, d: place / 2 + 0.1)).violations > 0
-    assert statements.one_against_all(3, 4, lambda n, d: votes.reach(n, d) + 1).violations == 1
-    R, groups = statements.profiles(3, 3), statements.members((2, 1))
-    assert next(statements.apart(R, groups, "", lambda R, g: 0.9 * statements.unsure(R, g))).violations > 0
+    assert next(vote_statements.mean_place(3, 3, lambda place, d: place / 2 + 0.1)).violations > 0
+    assert vote_statements.one_against_all(3, 4, lambda n, d: votes.reach(n, d) + 1).violations == 1
+    R, groups = vote_statements.profiles(3, 3), vote_statements.members((2, 1))
+    assert next(vote_statements.apart(R, groups, "", lambda R, g: 0.9 * vote_statements.unsure(R, g))).violations > 0
 
 
 def test_majorities_are_not_first():
     """The smallest cases: three voters and four edges, five voters and three; fewer voters never."""
-    found = {(n, d): {c.statement: c for c in statements.majority(n, d)} for n, d in ((2, 4), (3, 3), (4, 3), (3, 4), (5, 3))}
+    tried = ((2, 4), (3, 3), (4, 3), (3, 4), (5, 3))
+    found = {(n, d): {c.statement: c for c in vote_statements.majority(n, d)} for n, d in tried}
     assert [key for key, checks in found.items() if checks["majority"].violations] == [(3, 4), (5, 3)]
     assert all(checks["majority-not-last"].holds for checks in found.values())
     R = [[3, 2, 1, 0], [3, 2, 1, 0], [0, 3, 2, 1]]  # two of three put 0 first, the vote puts 1 first
