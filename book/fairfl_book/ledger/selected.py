@@ -30,7 +30,7 @@ from fairfl_book.ledger.series import Missing, Results, equal, words
 class Read:
     """A result that an entry reads, the values it selects there, and other columns it takes from it.
 
-    aside : shown beside the entry where it was measured, so that nothing is missed where it was not.
+    aside : only shown beside the entry, which does not wait for it.
     """
 
     name: str
@@ -87,20 +87,13 @@ class Shelf:
             promised = awaited.get(name, {}).get(column, ())
             if cells and any(same(value, wanted) for value in promised):
                 continue
-            if read.aside and self._elsewhere(name, column, wanted):
-                continue
             near = meant(wanted, [*known, *promised, *of_cells(experiment, column)])
             raise Absent(f"no row of results/{name}.csv has the {column} {str(wanted)!r}, and no cell will have it{near}.")
         if self._there(name, where):
             return False
-        if not cells and not read.aside:
-            raise Absent(f"no row of results/{name}.csv has all of {words(where)}, and no cell will have them.")
-        return bool(cells)
-
-    def _elsewhere(self, name: str, column: str, wanted: Any) -> bool:
-        """Whether another experiment of the paper has the value: one list of readings may be for several tables."""
-        others = (one for other, one in catalogue.every().items() if other.partition("/")[0] == name.partition("/")[0])
-        return any(same(value, wanted) for one in others for value in of_cells(one, column))
+        if cells:
+            return True
+        raise Absent(f"no row of results/{name}.csv has all of {words(where)}, and no cell will have them.")
 
     def _there(self, name: str, where: Mapping[str, Any]) -> bool:
         try:

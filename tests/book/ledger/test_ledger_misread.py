@@ -146,10 +146,11 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[selected.Shelf]:
     cells = grid(method=("fairfed", "fedavg"), rounds=(3, 9))
     found = {
         RUNS: Experiment(RUNS, measure, cells),
-        "little/later": Experiment("little/later", measure, grid(method=("fairfed",))),
+        "little/later": Experiment("little/later", measure, grid(method=("fairfed", "fairfed-every"))),
         "little/counts": Experiment("little/counts", measure, grid(part=("one",))),
     }
-    frame = runs(*[({"metric": "up", "method": m, "rounds": 3}, [0.5, 0.6]) for m in ("fairfed", "fedavg", "fairfed-gm")])
+    rows = [({"metric": "up", "method": m, "rounds": 3}, [0.5, 0.6]) for m in ("fairfed", "fedavg", "fairfed-gm")]
+    frame = runs(*rows, ({"metric": "up", "method": "fairfed-far", "rounds": 5}, [0.5]))
     counts = named({"adult.rows": 3})
     monkeypatch.setattr(catalogue, "every", lambda: found)
     selected._settings.cache_clear()
@@ -181,6 +182,10 @@ ALL: dict[str, tuple[dict[str, Any], str]] = {
              "the method 'fedvag', and no cell will have it (did you mean 'fedavg'?)."),
     "until measured": ({"select": {"rounds": 9}, "until_measured": {"select": {"method": "fedvag"}}}, "the method 'fedvag'"),
     "beside": ({"select": {"rounds": 3}, "beside": {"other": {"method": "fedvag"}}}, "the method 'fedvag'"),
+    "beside, which only another result has": ({"select": {"rounds": 3}, "beside": {"other": {"method": "fairfed-every"}}},
+                                              "the method 'fairfed-every', and no cell will have it"),
+    "beside, where no row has all of it": ({"select": {"rounds": 3}, "beside": {"other": {"method": "fairfed-far"}}},
+                                           "has all of rounds 3, metric up, method fairfed-far, and no cell will have them"),
     "fact": ({"name": "adult.rwos", **FACT},
              "has the name 'adult.rwos', and no cell will have it (did you mean 'adult.rows'?)."),
     "fact that is there": ({"name": "adult.rows", **FACT}, ""),
