@@ -101,6 +101,28 @@ def test_what_was_stored_agrees_and_a_value_that_is_off_by_a_twentieth_does_not(
     assert not report.agrees and "toy/averages from 2 of 2 cells: FAILED, KeyError: 'nothing'" in said
 
 
+def answers(method: str) -> pd.DataFrame:
+    """A cell that gives rows of another name too."""
+    return pd.DataFrame({"method": [method, f"{method}-last"], "metric": "acc", "value": [0.5, 0.4]})
+
+
+def test_rows_of_other_names_than_the_cells_are_compared_with_what_is_stored_under_them(root):
+    made = Experiment("toy/answers", answers, grid(method=("own", "other")))
+    stored = pd.concat([answers("own"), answers("other")])
+    results.save(made.name, stored, parameters={}, seconds=1, command="test")
+    report, said = replay(made)
+    assert report.agrees and said.count("agrees, 2 values, largest difference 0") == 2
+
+    wrong = stored.assign(value=stored["value"].where(stored["method"] != "own-last", 0.9))
+    results.save(made.name, wrong, parameters={}, seconds=1, command="test")
+    report, said = replay(made)
+    assert len(report.disagree) == 1 and "DISAGREES, 2 values, largest difference 0.5 at method=own-last" in said
+
+    results.save(made.name, pd.concat([stored, answers("gone")]), parameters={}, seconds=1, command="test")
+    report, said = replay(made)
+    assert report.disagree == ["toy/answers besides its cells: DISAGREES, 0 values, 2 stored rows are not made any more"]
+
+
 @pytest.fixture
 def no_hurry(root, monkeypatch):
     """The time of a cell is up when it has begun to pause, and at no other moment, however slow the machine is."""

@@ -269,23 +269,27 @@ class Replay:
             return self.say(f"{name}: DISAGREES, {error}")
         digits = written(stored)
         by_cell = experiment.finish is whole and all(set(task.cell) <= set(stored) for task in tasks)
-        frames = []
+        frames, unclaimed = [], stored
         parts = [part["cells"] for part in results.parts(name)]
         if None not in parts:  # measured in parts, and maybe not all of it yet
             tasks = [task for task in tasks if any(task.cell in cells for cells in parts)]
         for task in tasks:
             label, before = f"{name} {_words(task.cell)}".strip(), len(self.outcomes)
             done, text = self._outcome(task, label, one_thread=experiment.workers > 1)
+            if done:
+                frames.append(fresh := task.frame())
             if done and by_cell:
                 mine = stored
-                for setting, value in task.cell.items():
-                    mine = mine[mine[setting] == value]
-                self._compared(label, compare(mine, task.frame(), list(task.cell), digits), text)
+                for setting, value in task.cell.items():  # a cell may also give rows of other names, such as "rankff-last"
+                    mine = mine[mine[setting].isin([value, *fresh[setting]])]
+                unclaimed = unclaimed.drop(mine.index, errors="ignore")
+                self._compared(label, compare(mine, fresh, list(task.cell), digits), text)
             elif len(self.outcomes) > before:
                 self.say(f"{label}: {text}")
-            if done and not by_cell:
-                frames.append(task.frame())
-        if frames:
+        if by_cell:
+            if len(frames) == len(tasks) and len(unclaimed):
+                self._compared(f"{name} besides its cells", Difference(np.empty(0), lost=len(unclaimed)))
+        elif frames:
             self._finished(experiment, frames, stored, digits)
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -278,3 +279,19 @@ def test_the_settings_that_experiments_take_are_those_of_the_card_and_part_of_wh
     monkeypatch.setattr(settings, "printed", lambda paper: changed if paper == "fairfed" else {})
     assert task.key() != before and settings.digest("papers.fair_fate.tables") != other
     assert settings.digest("fairfl_book.bench") == ""
+
+
+def test_a_cell_that_reads_printed_numbers_is_measured_again_when_one_of_them_changes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    facts, table = (catalogue.get(name).tasks()[0] for name in ("effl/facts", "effl/table1"))
+    before = facts.key(), table.key()
+    card, printed = tmp_path / "effl" / "card.yml", "- [synthetic, fedavg,    .7735 "
+    original = cards.text("effl")
+    card.parent.mkdir()
+    card.write_text(original.replace(printed, printed.replace("5", "6")), encoding="utf-8")
+    monkeypatch.setattr(settings, "FOLDER", tmp_path)
+    monkeypatch.setattr(settings, "_text", settings._text.__wrapped__)
+    monkeypatch.setattr(settings, "printed", settings.printed.__wrapped__)
+    assert card.read_text(encoding="utf-8") != original
+    assert facts.key() != before[0] and table.key() == before[1]
