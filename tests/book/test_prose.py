@@ -12,11 +12,11 @@ from pathlib import Path
 
 import nbformat
 import pandas as pd
+import prose
 import pytest
 from small import ROOT, code, notebook
 
 from fairfl_book.notebooks import outputs
-from fairfl_book.site import prose
 
 pytestmark = pytest.mark.slow
 

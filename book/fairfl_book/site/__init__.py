@@ -1,1 +1,1 @@
-"""From finished runs to the built book: pages, search, trial pages, downloads, and the check of numbers in prose."""
+"""From finished runs to the built book: pages, search, trial pages, downloads, and the lock."""
