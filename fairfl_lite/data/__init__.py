@@ -1,6 +1,5 @@
 """Datasets and partitions: from a name to rows, and from rows to clients."""
 
-from fairfl_lite.data.cards import DataCard
 from fairfl_lite.data.images import Images
 from fairfl_lite.data.partition import Draw, Partition, histogram
 from fairfl_lite.data.registry import DATASETS, available, check, digest, fetch, images, listing, load, register

@@ -22,18 +22,24 @@ from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation import Answer, Examples, Federation, Models, OneFederation, Pixels, Shards
 from fairfl_lite.models import LeNet, Model, Perceptron
 from fairfl_lite.supernets import Supernet
+from papers.e2fl.printed import COUNTS, PRINTED
 
-COUNTS = (8, 25, 71, 140, 250, 257, 147, 70, 24, 8)
-"""Clients of each group. The paper prints the first and the sixth; the others are ours, rising to the middle, to 1000 in all."""
 STEP = 36.0
 """Degrees from one group to the next; the paper does not say."""
 STRIP = 2000  # images turned at a time
 
-RANKED = ClientTraining("sgd", 0.1, 1e-4, 2, 8, momentum=0.9, lr_decay=0.999)
-"""Local training on scores for FairMNISTRotate (Appendix E.1); the fading rate is the public code's, not the paper's."""
-WEIGHED = ClientTraining("sgd", 0.01, 1e-4, 2, 8, momentum=0.9)
+
+def printed_training(on: str, rates: str = "e2fl", **more: Any) -> ClientTraining:
+    """Local training on `on` as Appendix E.1 prints it. rates : "e2fl", those of scores, or "fedavg", those of weights."""
+    rate, epochs, batch = PRINTED["learning_rate"][rates][on], PRINTED["local_epochs"][on], PRINTED["batch"].get(on, 32)
+    return ClientTraining("sgd", rate, PRINTED["weight_decay"], epochs, batch, momentum=PRINTED["momentum"], **more)
+
+
+RANKED = printed_training("fairmnistrotate", lr_decay=0.999)
+"""Local training on scores for FairMNISTRotate; the fading rate is the public code's, not the paper's."""
+WEIGHED = printed_training("fairmnistrotate", "fedavg")
 """Local training on weights, for FedAvg, q-FFL and IFCA."""
-ADULT = ClientTraining("sgd", 2.0, 1e-4, 5, 32, momentum=0.9)
+ADULT = printed_training("adult")
 """Local training on scores for Adult, with the paper's rate; its batch size is not printed."""
 
 
@@ -61,7 +67,7 @@ def fair_mnist_rotate(
     each: int = 60,
     test: int = 0,
     look: int = 100,
-    participants: int = 25,
+    participants: int = PRINTED["drawn"]["fairmnistrotate"],
     images: Images | None = None,
     **options: Any,
 ) -> Federation:
@@ -109,8 +115,8 @@ def _turned(x: np.ndarray, degrees: float) -> np.ndarray:
     return np.concatenate(parts) if parts else x
 
 
-def adult(alpha: float, seeds: Sequence[int], *, model: Model | None = None, local: ClientTraining = ADULT, clients: int = 5,
-          test: float = 1 / 3, **options: Any) -> Federation:  # fmt: skip
+def adult(alpha: float, seeds: Sequence[int], *, model: Model | None = None, local: ClientTraining = ADULT,
+          clients: int = PRINTED["clients"]["adult"], test: float = 1 / 3, **options: Any) -> Federation:  # fmt: skip
     """Adult, 101 features, dealt to clients by Dirichlet(alpha) shares of either sex; groups are the sexes (1 male).
 
     A third is held back for testing, as in the published files; the split is drawn anew for each seed.

@@ -38,16 +38,17 @@ from fairfl_lite.rankings.vote_statements import (
     trivial_groups,
     unanimous_groups,
 )
+from papers.e2fl.printed import COUNTS, PRINTED
 
-GROUPS = (8, 25, 71, 140, 250, 257, 147, 70, 24, 8)
-"""Clients in each group of our FairMNISTRotate. The paper prints the first, 8, and the sixth, 257."""
+ALL, DRAWN = sum(COUNTS), PRINTED["drawn"]["fairmnistrotate"]
+"""Clients of FairMNISTRotate, and how many are drawn in a round."""
 LENET = {"mnist": (288, 18_432, 1_605_632, 1_280), "femnist": (288, 18_432, 1_605_632, 7_936)}
 """Table 7: edges of each layer."""
 MIB = 8 * 2**20
 """Bits of the paper's MB."""
 WAYS: dict[str, dict[str, tuple[str, int]]] = {
-    "mnist": {"local": ("", 0), "fedavg": ("weights", 1), "ifca": ("weights", 10), "q-ffl": ("weights", 1),
-              "e2fl": ("ranking", 10)},
+    "mnist": {"local": ("", 0), "fedavg": ("weights", 1), "ifca": ("weights", len(COUNTS)), "q-ffl": ("weights", 1),
+              "e2fl": ("ranking", len(COUNTS))},
     "femnist": {"local": ("", 0), "fedavg": ("weights", 1), "q-ffl": ("weights", 1), "e2fl-oneshot": ("ranking", 2),
                 "e2fl-clusters": ("ranking", 0), "e2fl-loss": ("ranking", 2)},
 }  # fmt: skip
@@ -158,20 +159,20 @@ def movers() -> dict[str, float]:
             out[f"{name}.first"] = max(moved(rest, groups, 0, rest[0]) for rest in same)
             out[f"{name}.last"] = max(moved(rest, groups, len(groups) - 1, rest[0]) for rest in same)
     d = LENET["mnist"][2]
-    out |= {f"reach.{n}": votes.reach(n, d) / d for n in (10, 25)}
+    out |= {f"reach.{n}": votes.reach(n, d) / d for n in (len(COUNTS), DRAWN)}
     places = d - votes.kept(d)
-    out["fewest.flat"] = votes.fewest(sum(GROUPS), d, places, ties=False)
-    taken = votes.fewest(len(GROUPS), d, places, ties=False)
-    out |= {"fewest.groups": taken, "fewest.two": sum(n // 2 + 1 for n in sorted(GROUPS)[:taken])}
-    out |= {"dictators.flat": votes.dictators((sum(GROUPS),)), "dictators.two": votes.dictators(GROUPS)}
-    out |= {f"alone.{n}": _alone(n) for n in (GROUPS[0], max(GROUPS))}
-    out |= {f"absent.{n}": comb(1000 - n, 25) / comb(1000, 25) for n in (GROUPS[0], max(GROUPS))}
+    out["fewest.flat"] = votes.fewest(ALL, d, places, ties=False)
+    taken = votes.fewest(len(COUNTS), d, places, ties=False)
+    out |= {"fewest.groups": taken, "fewest.two": sum(n // 2 + 1 for n in sorted(COUNTS)[:taken])}
+    out |= {"dictators.flat": votes.dictators((ALL,)), "dictators.two": votes.dictators(COUNTS)}
+    out |= {f"alone.{n}": _alone(n) for n in (COUNTS[0], max(COUNTS))}
+    out |= {f"absent.{n}": comb(ALL - n, DRAWN) / comb(ALL, DRAWN) for n in (COUNTS[0], max(COUNTS))}
     return out
 
 
-def _alone(size: int, of: int = 1000, drawn: int = 25) -> float:
+def _alone(size: int) -> float:
     """How likely a client of a group of this size that was drawn is the only one of its group in the round."""
-    return comb(of - size, drawn - 1) / comb(of - 1, drawn - 1)
+    return comb(ALL - size, DRAWN - 1) / comb(ALL - 1, DRAWN - 1)
 
 
 def swings() -> dict[str, float]:

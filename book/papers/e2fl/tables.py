@@ -40,7 +40,8 @@ from fairfl_lite.models import LeNet, Network, Perceptron
 from fairfl_lite.supernets import Supernet
 from papers.e2fl import federations
 from papers.e2fl.curves import after, curve
-from papers.e2fl.federations import ADULT, COUNTS, RANKED, STEP, WEIGHED, accuracies_alone, groups_of, levels, true_groups
+from papers.e2fl.federations import ADULT, RANKED, STEP, WEIGHED, accuracies_alone, groups_of, levels, true_groups
+from papers.e2fl.printed import COUNTS, PRINTED
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Extent:
     counts: tuple[int, ...] = COUNTS
     each: int = 60
     test: int = 0
-    participants: int = 25
+    participants: int = PRINTED["drawn"]["fairmnistrotate"]
     rounds: tuple[int, ...] = (10, 30, 100, 200, 300)
     alone: int = 3
     asked: int = 40
@@ -66,22 +67,21 @@ class Extent:
     styles: tuple[int, ...] = (60, 20, 10, 6, 4)
     styled: int = 60
     adult: tuple[int, ...] = (101, 1024, 1024, 2)
-    adult_rounds: int = 20
-    adult_epochs: int = 5
+    adult_rounds: int = PRINTED["rounds"]["adult"]
+    adult_epochs: int = PRINTED["local_epochs"]["adult"]
 
 
 PAPER = Extent()
 EACH = (60, 90, 120, 150, 180, 210, 230)
 """Images of a client, for local training; with more than 233 the largest group would share images."""
-QFFL_Q = 0.1
 STYLED_GROUPS, STYLED_CLUSTERS = 2, 5
 """Groups for lowest loss and one-shot inference, and clusters of rankings, as on FEMNIST (section 6.2)."""
-ADULT_RATE = 0.01
+ADULT_RATE = PRINTED["learning_rate"]["fedavg"]["fairmnistrotate"]
 """Of training weights on Adult. The paper prints 2.0 for all methods, at which FedAvg's network is not finite after its first
 round ("fedavg-printed" in the results); 0.01 is what it prints for FedAvg on FairMNISTRotate."""
 ADULT_BATCH = 128
 """Not printed. Of 32 and 128 it is the one that takes two thirds of the time."""
-ALPHA = {"iid": 5000.0, "non-iid": 1.0}
+ALPHA = {setting: float(alpha) for setting, alpha in PRINTED["alpha"].items()}
 LAYERS = ("conv1", "conv2", "fc1", "fc2")
 RANKING = ("e2fl", "frl")
 """Approaches, by how they begin, that rank the edges of a supernet; the others train weights."""
@@ -111,7 +111,7 @@ def learner(approach: str, groups: int) -> Method:
         "fedavg": FedAvg,
         "ifca": lambda: IFCA(groups),
         "ifca-known": lambda: IFCA(groups, known=True, name="ifca-known"),
-        "q-ffl": lambda: QFFL(QFFL_Q),
+        "q-ffl": lambda: QFFL(PRINTED["q"]),
         "e2fl": E2FL,
         "frl": FRL,
         "e2fl-oneshot": lambda: E2FL(OneShotInference(STYLED_GROUPS), name="e2fl-oneshot"),
@@ -342,21 +342,21 @@ def styles(approach: str, seed: int, at: Extent = PAPER) -> pd.DataFrame:
     return pd.DataFrame({"approach": approach, "metric": metric, "seed": seed, "value": found.value})
 
 
-_SEEDS = range(3)
+_SEEDS, _RUNS = range(3), PRINTED["runs_of_table_5"]
 _ROTATED = {
     "rounds": PAPER.rounds,
     "counts": COUNTS,
     "degrees": STEP,
     "ranked": repr(RANKED),
     "weighed": repr(WEIGHED),
-    "q": QFFL_Q,
+    "q": PRINTED["q"],
 }
 _APPROACHES = ("e2fl", "fedavg", "ifca-known", "frl", "q-ffl", "ifca", "local")
 _STYLED = ("fedavg", "q-ffl", "e2fl-oneshot", "e2fl-clusters", "e2fl-loss", "local")
-_MILESTONES = (600, 1000, 2000, 3000)
+_MILESTONES = (600, 1000, 2000, PRINTED["rounds"]["fairmnistrotate"])
 _LONGER = [*grid(seed=_SEEDS, approach=(*_APPROACHES[:4], "ifca"), rounds=_MILESTONES),
-           *grid(seed=(0,), approach=("q-ffl",), rounds=(*_MILESTONES, 6000))]  # fmt: skip
-_ADULT = [*grid(seed=range(5), setting=tuple(ALPHA), method=("fedavg", "fairfed", "e2fl")),
+           *grid(seed=(0,), approach=("q-ffl",), rounds=(*_MILESTONES, PRINTED["rounds"]["q-ffl"]))]  # fmt: skip
+_ADULT = [*grid(seed=range(PRINTED["seeds"]), setting=tuple(ALPHA), method=("fedavg", "fairfed", "e2fl")),
           *grid(seed=(0,), setting=("iid",), method=("fedavg-printed",))]  # fmt: skip
 
 EXPERIMENTS = (
@@ -370,10 +370,10 @@ EXPERIMENTS = (
     Experiment("e2fl/figure3", figure3, grid(seed=_SEEDS, approach=_APPROACHES[:-1]), ("mnist",), seeds=3, workers=2,
                settings=_ROTATED),
     Experiment("e2fl/table3", table3, grid(part=("train", "test", "all", "rows")), ("adult",), seeds=1),
-    Experiment("e2fl/table4", table4, _ADULT, ("adult",), seeds=5, workers=2,
+    Experiment("e2fl/table4", table4, _ADULT, ("adult",), seeds=PRINTED["seeds"], workers=2,
                settings={"ranked": repr(replace(ADULT, batch_size=ADULT_BATCH)), "weighed rate": ADULT_RATE,
                          "rounds": PAPER.adult_rounds, "network": PAPER.adult, "fairfed": "beta 1, no debiasing of rows"}),
-    Experiment("e2fl/table5", table5, grid(seed=range(10)), ("mnist",), seeds=10, workers=2,
+    Experiment("e2fl/table5", table5, grid(seed=range(_RUNS)), ("mnist",), seeds=_RUNS, workers=2,
                settings={"edges": PAPER.edges, "starts": RankClustering.starts, "ranked": repr(RANKED), "degrees": STEP}),
     Experiment("e2fl/styles", styles, grid(seed=_SEEDS, approach=_STYLED), ("mnist",), seeds=3, workers=2,
                settings={"clients": PAPER.styles, "rounds": PAPER.styled, "drawn": 10, "groups": STYLED_GROUPS,

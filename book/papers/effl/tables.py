@@ -28,7 +28,8 @@ from fairfl_lite.federation import Federation, Method, run_together
 from fairfl_lite.methods import AFL, EFFL, FCFL, QFFL, Ditto, FairBatch, FairReg, FedAvg, FedMDFG, FedMGDA
 from papers.effl.federations import federation
 
-STAGES = tuple(printed("effl")["rounds"])
+CARD = printed("effl")
+STAGES = tuple(CARD["rounds"])
 ROUNDS = sum(STAGES)
 VALIDATION = 0.2
 """The share of the training rows that is held back while settings are chosen."""
@@ -235,7 +236,8 @@ def attacked(attack: str, method: str, seeds: Sequence[int]) -> pd.DataFrame:
     training added to the model is changed, and not the model that is sent."""
     fed = federation("eicu-stand-in", seeds, diverged="keep")
     kind, _, of = attack.partition(" ")
-    lies = Attack(kind, of=of or "model") if kind != "none" else None  # type: ignore[arg-type]
+    factor = float(CARD["enlarging_factor"])
+    lies = Attack(kind, factor=factor, of=of or "model") if kind != "none" else None  # type: ignore[arg-type]
     found = _row(replace(fed, attack=lies), "eicu-stand-in", "tpsd", method)
     return found.assign(attack=attack, method=method)
 

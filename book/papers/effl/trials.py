@@ -11,14 +11,21 @@ import numpy as np
 import pandas as pd
 
 from fairfl_lite import metrics
-from fairfl_lite.data import synthetic
 from fairfl_lite.methods import FedAvg
+from papers.effl.facts import rows
 from papers.effl.federations import LOCAL, federation
 
-PRINTED = {"acc": 0.7735, "std acc": 0.0283, "TPSD": 0.2480, "std TPSD": 0.0819, "APSD": 0.1663, "std APSD": 0.0791}
+_ROWS = rows("t1", "t2")
+PRINTED = dict(
+    zip(
+        ("acc", "std acc", "TPSD", "std TPSD", "APSD", "std APSD"),
+        (*_ROWS["t1.synthetic.fedavg"], *_ROWS["t2.synthetic.fedavg"][2:]),
+        strict=True,
+    )
+)
 """FedAvg on the synthetic data, EFFL's Tables 1 and 2: mean and spread over the two clients."""
 
-EICU_TPSD = 0.0371
+EICU_TPSD = _ROWS["t1.eicu.fedavg"][2]
 """FedAvg's mean TPSD over the hospitals of eICU, Table 1."""
 
 SPREADS, INPUTS = ("variance", "sd"), (True, False)
@@ -39,12 +46,6 @@ def six(counts: np.ndarray, ddof: int = 1) -> dict[str, np.ndarray]:
     return found
 
 
-def bayes(ddof: int = 1) -> pd.DataFrame:
-    """The six numbers of the best classifier, exactly, under either spread of x2."""
-    rows = {spread: six(synthetic.confusion(spread=spread), ddof) for spread in SPREADS}
-    return pd.DataFrame(rows).T.rename_axis("spread").astype(float)
-
-
 def trials(seeds: Sequence[int] = range(20), rounds: int = 300, *, rate: float = 0.5, train: int = 5_000,
            test: int = 2_000) -> pd.DataFrame:  # fmt: skip
     """The mean over seeds of the six numbers on test rows after FedAvg, beside the printed ones, in the last row: for both
@@ -52,7 +53,7 @@ def trials(seeds: Sequence[int] = range(20), rounds: int = 300, *, rate: float =
 
     misses : how many of the six are farther from print than two standard deviations over seeds.
     """
-    rows: list[Mapping[str, Any]] = []
+    made: list[Mapping[str, Any]] = []
     for spread, with_a in product(SPREADS, INPUTS):
         local = replace(LOCAL, lr=rate)
         fed = federation("synthetic", seeds, local=local, spread=spread, keep_sensitive=with_a, train=train, test=test)
@@ -62,6 +63,6 @@ def trials(seeds: Sequence[int] = range(20), rounds: int = 300, *, rate: float =
             far = [abs(value.mean() - PRINTED[name]) > 2 * value.std(ddof=1) for name, value in found.items()]
             means = {name: value.mean() for name, value in found.items()}
             said = {"N(., 2)": spread, "A is an input": "yes" if with_a else "no", "ddof": str(ddof)}
-            rows.append({**said, **means, "misses": str(sum(far))})
-    rows.append({"N(., 2)": "printed", "A is an input": "", "ddof": "", **PRINTED, "misses": ""})
-    return pd.DataFrame(rows)
+            made.append({**said, **means, "misses": str(sum(far))})
+    made.append({"N(., 2)": "printed", "A is an input": "", "ddof": "", **PRINTED, "misses": ""})
+    return pd.DataFrame(made)

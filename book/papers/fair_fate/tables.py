@@ -41,6 +41,8 @@ RECIPE: dict[str, dict[str, Any]] = {  # the rows and features of the published 
     "dutch": {"scaling": "minmax"},
 }
 GRID = {name: tuple(PRINTED["MAX" if name == "cap" else name]) for name in ("lambda0", "rho", "cap", "beta0")}
+HELD = PRINTED["split"]["validation"] / (1 - PRINTED["split"]["test"])
+"""The share of the rows for training and validation that is held back for validation."""
 SETTING = list(GRID)
 KEYS = ["dataset", "level", "method", "variant"]
 
@@ -68,7 +70,7 @@ def federation(
     """Section 5.3: 60/20/20, validation and test at the server, no least size of a client, ten tanh units."""
     rows = rows or table(dataset)
     model = Dense(rows.X.shape[1], 10, "normal")
-    return Federation.of(rows, partition(dataset, level), seeds, local, model=model, validation=0.25, minimum=0,
+    return Federation.of(rows, partition(dataset, level), seeds, local, model=model, validation=HELD, minimum=0,
                          central=True, participants=CLIENTS[dataset][1])  # fmt: skip
 
 
@@ -184,7 +186,7 @@ def fresh(dataset: str, level: str, method: str, variant: str, seeds: Sequence[i
     """The chosen settings on runs that did not choose them, one line for each selection, reading and run.
 
     The runs are numbered from SEEDS on: the grid, in which the settings were chosen, has those before. The settings
-    are those of the stored choice; READS says what a line is read from.
+    are those of the stored choice; READINGS says what a line is read from.
     """
     stored = results.load("fair-fate/chosen")
     mine = stored[(stored.dataset == dataset) & (stored.level == level) & (stored.method == method) & (stored.variant == variant)]
@@ -231,16 +233,15 @@ HALF = ROUNDS // 2
 READINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # of curves [run, round], rounds from the first on
     "last": lambda curve: curve[:, -1],
     "mean": lambda curve: curve[:, WARM_UP:].mean(axis=1),
-    "early": lambda curve: curve[:, WARM_UP:HALF].mean(axis=1),
+    "early": lambda curve: curve[:, WARM_UP:HALF].mean(axis=1),  # rounds 6 to 50
     "late": lambda curve: curve[:, HALF:].mean(axis=1),
+    # the mean size of the change from a round to the next
     "swing": lambda curve: np.abs(np.diff(curve[:, WARM_UP:], axis=1)).mean(axis=1),
 }
-READS = {"swing": "mean size of the change from a round to the next", "early": "mean of rounds 6 to 50",
-         "late": "mean of rounds 51 to 100"}  # fmt: skip
 
 
 def stability(rounds: pd.DataFrame) -> pd.DataFrame:
-    """How a run goes, from its rounds after the first WARM_UP: READS of every metric, tidy."""
+    """How a run goes, from its rounds after the first WARM_UP: READINGS of every metric, tidy."""
     parts = []
     for metric in METRICS:
         lines = rounds.assign(value=np.nan_to_num(values(rounds, metric)))

@@ -22,6 +22,9 @@ PRINTED = settings.printed("fairfed")
 ALPHAS = tuple(map(float, PRINTED["alpha"]))
 RATES = tuple(PRINTED["learning_rate"])
 _ROUNDS = PRINTED["rounds"]
+CLIENTS, SINGLE = PRINTED["clients"]["compas"][0], PRINTED["single_group"]
+OF_ONE_SEX = tuple(SINGLE["clients"].values())
+"""Clients of women, and of men, where each has one sex."""
 ROUNDS = {"adult": _ROUNDS["adult"], "compas": _ROUNDS["compas"], "acsincome": 20, "tiles-stand-in": 20}
 METRICS = ("acc", "eod", "spd", "std_acc")
 BATCH = 32
@@ -95,7 +98,7 @@ def select(frame: pd.DataFrame) -> pd.DataFrame:
     return out[["selection", *keys, "lr", "seed", "metric", "value"]]
 
 
-def heterogeneity(dataset: str, alpha: float, seeds: Sequence[int], clients: int = 5) -> pd.DataFrame:
+def heterogeneity(dataset: str, alpha: float, seeds: Sequence[int], clients: int = CLIENTS) -> pd.DataFrame:
     """All methods of Tables 1 and 2 at one heterogeneity level."""
     methods = [*baselines(), fairfed(), fairfed(eta=0.2)]
     frame = compare(table(dataset), Partition.dirichlet(alpha, clients), methods, seeds)
@@ -104,19 +107,19 @@ def heterogeneity(dataset: str, alpha: float, seeds: Sequence[int], clients: int
 
 def budget(dataset: str, alpha: float, beta: float, seeds: Sequence[int]) -> pd.DataFrame:
     """Figure 3: FairFed under one fairness budget."""
-    frame = compare(table(dataset), Partition.dirichlet(alpha, 5), [fairfed(beta)], seeds)
+    frame = compare(table(dataset), Partition.dirichlet(alpha, CLIENTS), [fairfed(beta)], seeds)
     return frame.assign(dataset=dataset, alpha=alpha)
 
 
 def uniformity(dataset: str, alpha: float, eta: float, seeds: Sequence[int]) -> pd.DataFrame:
     """Figure 6: FairFed under one weight of fairness against uniform accuracy."""
-    frame = compare(table(dataset), Partition.dirichlet(alpha, 5), [fairfed(eta=eta)], seeds)
+    frame = compare(table(dataset), Partition.dirichlet(alpha, CLIENTS), [fairfed(eta=eta)], seeds)
     return frame.assign(dataset=dataset, alpha=alpha)
 
 
 def single_group(dataset: str, alpha: float, seeds: Sequence[int]) -> pd.DataFrame:
     """Figure 4: two clients of women and three of men. Table 7 adds up to 0.8 x 32,561, so these are UCI's training rows."""
-    frame = compare(table(dataset, rows="train"), Partition.single_group(alpha, (2, 3)), [*baselines(), fairfed()], seeds)
+    frame = compare(table(dataset, rows="train"), Partition.single_group(alpha, OF_ONE_SEX), [*baselines(), fairfed()], seeds)
     return frame.assign(dataset=dataset, alpha=alpha)
 
 
@@ -124,7 +127,7 @@ def partial(dataset: str, alpha: float, fraction: float, rest: str, seeds: Seque
     """Figures 5 and 9: a fraction of clients reweighs, the rest does nothing or FairBalance. The level of alpha is not
     printed; we show 0.2, the level of Figure 3."""
     debias = Debias("local", fraction, rest)  # type: ignore[arg-type]
-    frame = compare(table(dataset), Partition.dirichlet(alpha, 5), [fairfed(debias=debias)], seeds)
+    frame = compare(table(dataset), Partition.dirichlet(alpha, CLIENTS), [fairfed(debias=debias)], seeds)
     return frame.assign(dataset=dataset, alpha=alpha, fraction=fraction, rest=rest)
 
 
@@ -136,14 +139,14 @@ def clients(dataset: str, alpha: float, clients: int, seeds: Sequence[int]) -> p
 
 def rules(dataset: str, alpha: float, rule: str, beta: float, seeds: Sequence[int]) -> pd.DataFrame:
     """What the rule for weights outside [0, 1] does; the paper prints none."""
-    frame = compare(table(dataset), Partition.dirichlet(alpha, 5), [fairfed(beta, rule=rule)], seeds)
+    frame = compare(table(dataset), Partition.dirichlet(alpha, CLIENTS), [fairfed(beta, rule=rule)], seeds)
     return frame.assign(dataset=dataset, alpha=alpha, rule=rule)
 
 
 def sensitivity(dataset: str, alpha: float, encoding: str, batch: int, seeds: Sequence[int]) -> pd.DataFrame:
     """What the encoding of categories and the batch size do; the paper prints neither. Every learning rate is kept."""
     methods = [*baselines(), fairfed()]
-    frame = compare(table(dataset, encoding=encoding), Partition.dirichlet(alpha, 5), methods, seeds, batch=batch)
+    frame = compare(table(dataset, encoding=encoding), Partition.dirichlet(alpha, CLIENTS), methods, seeds, batch=batch)
     return frame.assign(dataset=dataset, alpha=alpha, encoding=encoding, batch=batch)
 
 
@@ -174,7 +177,7 @@ def draws(tab: str, dataset: str, alpha: float, seeds: Sequence[int]) -> pd.Data
     most that such a cell can be: all training rows of its group (and label), which one client could get."""
     options = {"t6": {"sensitive": {"adult": "race", "compas": "sex"}[dataset]}, "t7": {"rows": "train"}}[tab]
     rows = table(dataset, **options)
-    partition = Partition.dirichlet(alpha, 5) if tab == "t6" else Partition.single_group(alpha, (2, 3))
+    partition = Partition.dirichlet(alpha, CLIENTS) if tab == "t6" else Partition.single_group(alpha, OF_ONE_SEX)
     pieces: dict[str, list[int]] = {}
     most: dict[str, int] = {}
     for seed in seeds:
@@ -182,7 +185,7 @@ def draws(tab: str, dataset: str, alpha: float, seeds: Sequence[int]) -> pd.Data
         shared: dict[str, int] = {}
         for k, client in enumerate(partition.clients(rows, split, seed)["train"]):
             a, y = rows.a[client], rows.y[client]
-            group = "female" if k < 2 else "male"
+            group = "female" if k < OF_ONE_SEX[0] else "male"
             cells = (
                 {f"a{v}": int((a == v).sum()) for v in (0, 1)}
                 if tab == "t6"
@@ -219,9 +222,9 @@ LEVELS = grid(dataset=BOTH, alpha=ALPHAS)
 PARTLY = grid(dataset=ADULT, alpha=(0.2,), fraction=FRACTIONS, rest=("none",))
 MIXED = grid(dataset=ADULT, alpha=(0.2,), fraction=(0.6, 0.8, 1.0), rest=("fairbalance",))
 OPEN = grid(dataset=ADULT, alpha=(0.1, 5000.0), encoding=("codes", "onehot"), batch=(32, 128, 512))
-DRAWN = [*grid(tab=("t6",), dataset=BOTH, alpha=(0.1, 10.0)), *grid(tab=("t7",), dataset=ADULT, alpha=(0.5,))]
+DRAWN = [*grid(tab=("t6",), dataset=BOTH, alpha=(0.1, 10.0)), *grid(tab=("t7",), dataset=ADULT, alpha=(SINGLE["alpha"],))]
 
-SETTINGS = {"local": local(), "rates": RATES, "rounds": ROUNDS, "validation": VALIDATION, "clients": 5}
+SETTINGS = {"local": local(), "rates": RATES, "rounds": ROUNDS, "validation": VALIDATION, "clients": CLIENTS}
 SEEDS = 200
 """For what the ledger judges: the paper has 20, and our engine makes more of them cheap."""
 
@@ -240,7 +243,7 @@ EXPERIMENTS = (
     _experiment("table3", case_study, grid(dataset=ACS), ACS, select, ACS_SEEDS),
     _experiment("table4", case_study, grid(dataset=TILES), TILES, select),
     _experiment("figure3", budget, grid(dataset=BOTH, alpha=(0.2,), beta=BETAS), BOTH, select),
-    _experiment("figure4", single_group, grid(dataset=ADULT, alpha=(0.5,)), ADULT, select),
+    _experiment("figure4", single_group, grid(dataset=ADULT, alpha=(SINGLE["alpha"],)), ADULT, select),
     _experiment("figure5", partial, PARTLY, ADULT, select),
     _experiment("figure6", uniformity, grid(dataset=BOTH, alpha=(0.5,), eta=ETAS), BOTH, select),
     _experiment("figure7", case_eta, grid(dataset=ACS, eta=ETAS), ACS, select, ACS_SEEDS),

@@ -16,6 +16,7 @@ import torch
 from tqdm import tqdm
 
 from fairfl_book.experiments.base import each
+from fairfl_book.settings import printed
 from fairfl_lite import data
 from fairfl_lite.clients import ClientTraining
 from fairfl_lite.data.rotation import rotate
@@ -139,9 +140,11 @@ class ModelSet:
         return np.stack([losses_of(self.network, self._kept(a), x, y, Pixels.of(self.dataset)) for a in angles])
 
 
+_PRINTED = printed("rankff")
+_MNIST = _PRINTED["models"]["mnist"], _PRINTED["degrees_apart"]["mnist"]
 PAPER = {
-    "mnist-fixed": ModelSet("mnist", "fixed", 100, 4, CNN(), images=20_000, epochs=4, batch=64, lr=0.05),
-    "mnist-random": ModelSet("mnist", "random", 100, 4, CNN(), images=20_000, epochs=4, batch=64, lr=0.05),
+    "mnist-fixed": ModelSet("mnist", "fixed", *_MNIST, CNN(), images=20_000, epochs=4, batch=64, lr=0.05),
+    "mnist-random": ModelSet("mnist", "random", *_MNIST, CNN(), images=20_000, epochs=4, batch=64, lr=0.05),
     "cifar10-fixed": ModelSet("cifar10", "fixed", 100, 4, VGG11(1 / 8), images=6_000, epochs=3, batch=32, lr=0.02),
 }
 """The sets behind the stored results. MNIST's are at the paper's scale. CIFAR-10's are not: the network is an eighth as wide as

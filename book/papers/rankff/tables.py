@@ -27,7 +27,7 @@ PRINTED = settings.printed("rankff")
 ROTATIONS = {instance: tuple(angles) for instance, angles in PRINTED["rotations"].items()}
 """Table 3: the angle of each of ten agents, in degrees. CIFAR-10's hundred agents repeat a list ten times."""
 
-M = PRINTED["M"]
+M, AGENTS = PRINTED["M"], PRINTED["agents"]
 P, J = 10.0, 100
 """The step bound of LocalApprox and its samples. J = 100 follows from Table 2, whose betas are multiples of 1/101; p is not
 printed, and 10 is ours."""
@@ -58,16 +58,16 @@ class Scale:
 
 
 SETTINGS = {
-    "mnist": Scale(10, CNN(), skip=20_000, train=3_000, validation=500, test=1_000, probe=100, look=250, rounds=16, batch=32,
-                   searches=8, steps=80, sample=75, lr=0.4, rankff_lr=0.4),
-    "cifar10": Scale(100, VGG11(1 / 8), skip=6_000, train=200, validation=50, test=50, probe=10, look=20, rounds=4, batch=32,
-                     searches=4, steps=10, sample=20, lr=0.01, rankff_lr=0.05, warm="cifar10-fixed"),
+    "mnist": Scale(AGENTS["mnist"], CNN(), skip=20_000, train=3_000, validation=500, test=1_000, probe=100, look=250, rounds=16,
+                   batch=32, searches=8, steps=80, sample=75, lr=0.4, rankff_lr=0.4),
+    "cifar10": Scale(AGENTS["cifar10"], VGG11(1 / 8), skip=6_000, train=200, validation=50, test=50, probe=10, look=20, rounds=4,
+                     batch=32, searches=4, steps=10, sample=20, lr=0.01, rankff_lr=0.05, warm="cifar10-fixed"),
 }  # fmt: skip
 """MNIST's lr and rankff_lr were chosen on validation images (rankff/rates), CIFAR-10's were not: its hundred agents start
 from the unrotated model of its set and learn for a few minutes."""
 
 
-def rotations(instance: str, agents: int = 10) -> tuple[int, ...]:
+def rotations(instance: str, agents: int = AGENTS["mnist"]) -> tuple[int, ...]:
     """The angles of all agents of an instance."""
     listed = ROTATIONS[choose(instance, ROTATIONS, "instance named")]
     return listed * (agents // len(listed))

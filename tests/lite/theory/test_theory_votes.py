@@ -126,7 +126,7 @@ def test_fewest_is_the_first_that_reaches():
 
 
 def test_dictators_and_no_fewer():
-    assert votes.dictators((1000,)) == 501 and votes.dictators(statements.GROUPS) == 5 + 5 + 13 + 13 + 36 + 36
+    assert votes.dictators((1000,)) == 501 and votes.dictators(statements.COUNTS) == 5 + 5 + 13 + 13 + 36 + 36
     R = vote_statements.profiles(3, 3)
     agree = R[(R[:, 0] == R[:, 1]).all(-1)]  # one voter of three does not make the first edge of the two others last
     assert (vote(agree)[:, 0] != agree[:, 0, -1]).all() and (vote(R)[:, 0] == R[:, 0, -1]).any()

@@ -128,7 +128,7 @@ def test_clients_train_as_printed(approach):
 def test_what_is_stored_has_the_printed_sizes():
     card, paper = printed(), tables.PAPER
     assert {f"G{q}": n for q, n in enumerate(paper.counts, 1)}.items() >= card["group_sizes"].items()
-    assert federations.COUNTS == statements.GROUPS == paper.counts
+    assert statements.COUNTS == federations.COUNTS == paper.counts
     assert (sum(paper.counts), len(paper.counts)) == (card["clients"]["fairmnistrotate"], card["groups"]["fairmnistrotate"])
     assert paper.participants == card["drawn"]["fairmnistrotate"] and paper.test == 0
     assert (paper.adult_rounds, paper.adult_epochs) == (card["rounds"]["adult"], card["local_epochs"]["adult"])
