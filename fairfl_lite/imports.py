@@ -109,11 +109,11 @@ def _targets(importer: str, package: str, imports: Iterable[tuple[str, str]]) ->
 
 
 def _within(package: str) -> Iterator[str]:
-    """All modules of one of our packages, or of a package inside one."""
+    """All modules of one of our packages, or of a package inside one; of papers.*.looks, the module looks of every paper."""
     top, *parts = package.split(".")
-    folder = _FOLDERS[top].joinpath(*parts)
-    for file in sorted(folder.glob("**/*.py" if parts else "*/**/*.py")):
-        yield ".".join((package, *file.relative_to(folder).with_suffix("").parts)).removesuffix(".__init__")
+    inside = f"{'/'.join(parts)}.py" if "*" in parts else "/".join((*(parts or "*"), "**/*.py"))
+    for file in sorted(_FOLDERS[top].glob(inside)):
+        yield ".".join((top, *file.relative_to(_FOLDERS[top]).with_suffix("").parts)).removesuffix(".__init__")
 
 
 def _named_at_the_top(package: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """One look for every figure, and `show`, the only way a figure is displayed.
 
-A method and a group keep colour and marker on every page: `ax.plot(x, y, **figures.line("fairfed"))`.
+A method and a group keep colour and marker on every page: `ax.plot(x, y, **figures.line("fairfed"))`. Those of a method are
+in the looks.py of the first paper that has it, and found there.
 
 `show` emits the picture together with its data as text, so that a changed curve is seen as a changed number.
 Importing this module sets the look.
@@ -12,6 +13,8 @@ import base64
 import io
 import re
 from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -26,51 +29,30 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from PIL import Image
 
+import papers
+from fairfl_book import looks
+from fairfl_book.looks import BLACK, COLOURS, Look
+from fairfl_book.looks import MORE_COLOURS as MORE_COLOURS
 from fairfl_lite.errors import FairFLError, choose
 
-# Okabe and Ito's palette, which the common kinds of colour blindness keep apart; yellow is left out on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MORE_COLOURS = ("#332288", "#882255", "#44AA99", "#999933", "#6A3D9A", "#777777", "#8B5A2B", "#117733")
-"""Tol's muted colours, a grey and a brown, for the many methods that papers compare with."""
-_BLUE, _RED, _GREEN, _PINK, _ORANGE, _SKY, _BLACK = COLOURS
-_INDIGO, _WINE, _TEAL, _OLIVE, _PURPLE, _GREY, _BROWN, _FOREST = MORE_COLOURS
+DISCOVERS = "papers.*.looks"
 
-LOOKS = {
-    # The plain baseline is black; each of the five papers' methods has a colour that no other method has.
-    "fedavg": ("FedAvg", _BLACK, "o"),
-    "fairfed": ("FairFed", _BLUE, "s"),
-    "fair-fate": ("FAIR-FATE", _RED, "^"),
-    "rankff": ("RankFF", _GREEN, "D"),
-    "effl": ("EFFL", _PINK, "v"),
-    "e2fl": ("E2FL", _ORANGE, "P"),
-    # Baselines. No two that one paper compares share a colour.
-    "local": ("local reweighing", _SKY, "X"),
-    "global": ("global reweighing", _OLIVE, "*"),
-    "fedmom": ("FedMom", _INDIGO, "<"),
-    "feddemon": ("FedDemon", _PURPLE, ">"),
-    "fedval": ("FedVal", _TEAL, "h"),
-    "corefed": ("CoreFed", _WINE, "p"),
-    "q-ffl": ("q-FFL", _INDIGO, "d"),
-    "afl": ("AFL", _TEAL, "H"),
-    "ditto": ("Ditto", _SKY, "8"),
-    "fcfl": ("FCFL", _OLIVE, "X"),
-    "fedmgda": ("FedMGDA+", _WINE, "*"),
-    "fedmdfg": ("FedMDFG", _PURPLE, "p"),
-    "fairbatch": ("FedAvg+FairBatch", _BROWN, "<"),
-    "fairreg": ("FedAvg+FairReg", _FOREST, ">"),
-    "ifca": ("IFCA", _PURPLE, "<"),
-    "frl": ("FRL", _TEAL, "h"),
-    "printed": ("printed", _GREY, "|"),
-    # Groups: the one that has been disadvantaged (a = 0) is wine, the other teal, whatever the attribute.
-    "a=0": ("a = 0", _WINE, "o"),
-    "a=1": ("a = 1", _TEAL, "s"),
-    "women": ("women", _WINE, "o"),
-    "men": ("men", _TEAL, "s"),
-    "black": ("Black", _WINE, "o"),
-    "white": ("white", _TEAL, "s"),
-}
+_OTHER_NAMES = {"lr": "local", "gr": "global", "qffl": "q-ffl", "fedmgda": "fedmgda+", "female": "women", "male": "men"}
+
+
+def _looks() -> dict[str, Look]:
+    """The looks that belong to no paper, and those in the looks.py of every paper's folder."""
+    found = dict(looks.LOOKS)
+    for file in sorted(Path(papers.__path__[0]).glob("*/looks.py")):
+        for name, look in import_module(f"papers.{file.parent.name}.looks").LOOKS.items():
+            if name in found:
+                raise FairFLError(f"{name} has a look already: take it out of {file.parent.name}/{file.name}.")
+            found[name] = look
+    return found
+
+
+LOOKS = _looks()
 """Of each method and group its name in a legend, its colour and its marker."""
-_OTHER_NAMES = {"lr": "local", "gr": "global", "qffl": "q-ffl", "fedmgda+": "fedmgda", "female": "women", "male": "men"}
 DPI = 144
 POINTS = 60
 
@@ -115,17 +97,17 @@ def known(name: str) -> str:
 
 def colour(name: str) -> str:
     """The colour that a method or a group has everywhere."""
-    return LOOKS[known(name)][1]
+    return LOOKS[known(name)].colour
 
 
 def marker(name: str) -> str:
     """The marker that a method or a group has everywhere."""
-    return LOOKS[known(name)][2]
+    return LOOKS[known(name)].marker
 
 
 def label(name: str) -> str:
     """How a method or a group is called in a legend."""
-    return LOOKS[known(name)][0]
+    return LOOKS[known(name)].label
 
 
 def line(name: str) -> dict[str, str]:
@@ -152,7 +134,7 @@ def intervals(ax: Axes, rows: Iterable[tuple[str, float | None, float, float, fl
             marker="|",
             markersize=14,
             markeredgewidth=2,
-            color=_BLACK,
+            color=BLACK,
             label="printed",
         )
     ax.set_yticks(at, labels)

@@ -16,7 +16,7 @@ class LocalOnly(Method):
     Memory: "models" [client, P], so a large network with many clients is better asked in parts (see `trained_alone`).
     """
 
-    name: str = "local"
+    name: str = "local-only"
 
     async def start(self, fed: OneFederation) -> State:
         params = fed.init_params()

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import io
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib import import_module
+from itertools import combinations
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from PIL import Image
+from small import ROOT, code
 
-from fairfl_book import figures
+from fairfl_book import cards, figures
+from fairfl_book.notebooks import outputs
+from fairfl_lite import methods
 from fairfl_lite.errors import FairFLError
+from fairfl_lite.federation import Method
 
 WORDS = {"name": "fig-a", "caption": "A line.", "alt": "A line that rises."}
 
@@ -115,27 +126,70 @@ def test_no_two_colours_of_the_palette_are_close():
     assert distances.min() > 60
 
 
-COMPARED = {
-    "fairfed": "fedavg local global fairfed",
-    "fair-fate": "fedavg fedmom feddemon lr gr fedval fair-fate",
-    "rankff": "fedavg corefed rankff",
-    "effl": "fedavg q-ffl afl ditto fcfl fedmgda fedmdfg fairbatch fairreg effl",
-    "e2fl": "fedavg q-ffl afl ditto ifca e2fl",
-    "groups": "women men",
-}
+METHODS = [getattr(methods, name).name for name in methods.__all__ if issubclass(getattr(methods, name), Method)]
+GROUPS = ("a=0", "a=1", "women", "men", "black", "white")
 
 
-@pytest.mark.parametrize("names", COMPARED.values(), ids=COMPARED)
-def test_what_is_compared_has_colours_and_markers_of_its_own(names):
-    names = names.split()
-    assert len({figures.colour(name) for name in names}) == len(names)
-    assert len({figures.marker(name) for name in names}) == len(names)
+def test_every_method_has_one_look_and_shares_it_with_no_other():
+    assert len(set(METHODS)) == len(METHODS)
+    assert [figures.known(name) for name in METHODS] == METHODS
+    own = [look for name, look in figures.LOOKS.items() if name not in GROUPS]
+    for found in ([look.label for look in own], [(look.colour, look.marker) for look in own]):
+        assert sorted(name for name in set(found) if found.count(name) > 1) == []
 
 
 def test_a_papers_own_method_shares_its_colour_with_no_other_method():
-    own = ("fedavg", "fairfed", "fair-fate", "rankff", "effl", "e2fl")
-    for name in own:
+    for name in ("fedavg", *cards.names()):
         assert [other for other in figures.LOOKS if figures.colour(other) == figures.colour(name)] == [name]
+
+
+def test_two_papers_cannot_give_looks_to_one_method(monkeypatch):
+    monkeypatch.setitem(import_module("papers.e2fl.looks").LOOKS, "q-ffl", figures.LOOKS["q-ffl"])
+    with pytest.raises(FairFLError, match="q-ffl has a look already: take it out of effl/looks.py"):
+        figures._looks()
+
+
+def methods_of(cells: list[Any], rows: Iterable[str] = ()) -> set[str]:
+    """The methods of a page: those that its code names or its figures show, and the `rows` of its paper's tables."""
+    looks = {name: look for name, look in figures.LOOKS.items() if name not in GROUPS}
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    trees = [compile("".join(cell["source"]), "", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT) for cell in code]
+    named = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    data = [output.get("data", {}) for cell in code for output in cell.get("outputs", [])]
+    drawn = "\n".join("".join(one["text/plain"]) for one in data if "image/png" in one)
+    found = {name for name, look in looks.items() if name in named or re.search(rf"(?<!\w){re.escape(look.label)}(?!\w)", drawn)}
+    for row in rows:
+        with suppress(FairFLError):
+            found.add(figures.known(row))
+    return found - {"printed"}
+
+
+def clashes(names: Iterable[str]) -> list[tuple[str, str]]:
+    """The pairs of methods that have a colour or a marker in common."""
+    pairs = combinations(sorted(names), 2)
+    return [(a, b) for a, b in pairs if figures.colour(a) == figures.colour(b) or figures.marker(a) == figures.marker(b)]
+
+
+PAGES = sorted(path.relative_to(ROOT / "notebooks").with_suffix("").as_posix() for path in (ROOT / "notebooks").rglob("*.ipynb"))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_two_methods_of_a_page_share_a_colour_or_a_marker(name):
+    paper = name.partition("/")[0]
+    tables = cards.load(paper).entries.values() if paper in cards.names() else ()
+    rows = {entry.keys.get("method", entry.keys.get("approach", "")) for entry in tables}
+    assert clashes(methods_of(outputs.source(ROOT / "notebooks" / f"{name}.ipynb")["cells"], rows)) == []
+
+
+def test_a_clash_on_a_page_is_seen(shown):
+    line = code("axes.plot(x, **figures.line('ditto'))")
+    fig, axes = plt.subplots()
+    axes.plot([0, 1], label="local reweighing")
+    line["outputs"] = [{"data": {"image/png": "", "text/plain": figures.digest(fig)}}]
+    plt.close(fig)
+    assert methods_of([line]) == {"ditto", "local"}
+    assert clashes(methods_of([line])) == [("ditto", "local")]
+    assert clashes(methods_of([line], ["fcfl", "fedavg"])) == [("ditto", "local"), ("fcfl", "local")]
 
 
 def test_a_name_is_known_in_every_spelling_and_with_its_variants():

@@ -155,6 +155,11 @@ def test_modules_that_nothing_is_measured_with_do_not_count() -> None:
     }
 
 
+def test_of_every_paper_figures_need_the_looks_and_no_more() -> None:
+    used = {name for name in imports.modules("fairfl_book.figures") if name.startswith("papers.")}
+    assert used == {f"papers.{paper}.looks" for paper in ("e2fl", "effl", "fair_fate", "fairfed", "rankff")}
+
+
 def test_a_name_at_the_top_of_the_library_counts_as_the_module_it_is_in() -> None:
     used = imports.modules_of("from fairfl_lite import FedAvg\n\nstate = await FedAvg().start(None)\n")
     assert {"fairfl_lite.methods", "fairfl_lite.methods.fedavg", "fairfl_lite.clients.debias"} <= set(used)

@@ -30,7 +30,7 @@ METHODS = [SETTINGS.get(name) or kind() for name in methods.__all__ if issubclas
 SUMS = [method for method in METHODS if not method.must_see]
 ALL = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 VOTES = ("frl", "e2fl")  # on supernets alone
-OWN = (*VOTES, "ditto", "local")  # clients have models of their own, so nobody has rows for all of them
+OWN = (*VOTES, "ditto", "local-only")  # clients have models of their own, so nobody has rows for all of them
 GRADIENTS = (
     "afl",
     "effl",
@@ -158,7 +158,7 @@ def test_a_secure_sum_gives_the_same_or_the_method_says_what_it_must_see(method)
     plain, hidden = fed.run(method, 3), secure.run(method, 3)
     np.testing.assert_allclose(hidden.state.params, plain.state.params, atol=1e-6)
     np.testing.assert_allclose(hidden.answer, plain.answer, atol=1e-6)
-    assert (Counted.calls > 0) == (method.name != "local")  # local training sends nothing
+    assert (Counted.calls > 0) == (method.name != "local-only")  # local training sends nothing
 
 
 @pytest.mark.parametrize("told", [0.0, 0.7])

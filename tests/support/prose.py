@@ -466,9 +466,6 @@ def read(path: Path) -> list[Section]:
 
 # ---- what holds a number ----
 
-CITED = {"fairfed": "fairfed", "fairfate": "fair-fate", "rankff2023": "rankff", "effl": "effl", "e2fl": "e2fl"}
-"""The card of each citation key."""
-
 _OF_THE_PAPER = re.compile(r"\b(?:papers?|prints?|printed|authors?|footnote|margins?)\b", re.I)
 _REFERS_BACK = re.compile(
     r"(?:\b(?:the|these|those|its|their|our|other|all|first|last|next|same|any|either|both)|\w['’]s?)\s+(?:\w+\s+)?\Z", re.I
@@ -591,9 +588,12 @@ def evidence_for(
 
 
 def cards_of(sentence: Sentence, name: str) -> list[str]:
-    """The cards of the papers that a sentence of a page speaks of: those it cites, and that of the page's folder."""
-    own = [name.split("/")[0]] if name.split("/")[0] in cards.names() else []
-    return sorted({*own, *(CITED[key] for key in sentence.cites if key in CITED)})
+    """The cards of the papers that a sentence of a page speaks of: those it cites, and that of the page's folder.
+
+    The citation key of a paper with a card is its name in one word, with or without the year: fairfate, rankff2023.
+    """
+    cited = {re.sub(r"\d{4}$", "", key) for key in sentence.cites}
+    return [paper for paper in cards.names() if paper == name.split("/")[0] or paper.replace("-", "") in cited]
 
 
 def open_numbers(

@@ -32,8 +32,6 @@ OUTCOMES = {
     },
 }
 """The columns of the scoreboard: verdicts that say the same of claims of different kinds are counted together."""
-ORDER = ("fairfed", "fair-fate", "rankff", "effl", "e2fl")
-"""The papers in the order in which the book has them; any other comes after them."""
 ASKED = {"paper": "What the papers claim", "ours": "What this book asks beyond them"}
 PLACES = {
     "t": "Table", "fig": "Figure", "s": "Section", "app": "Appendix", "alg": "Algorithm", "thm": "Theorem", "lemma": "Lemma",
@@ -83,8 +81,13 @@ def write(project: Path) -> None:
 def everything() -> list[Claim]:
     """Every claim of every paper, papers in the order of the book and claims in that of the card."""
     judged = {c.id: c for c in ledger.judged()}
-    known = sorted(cards.names(), key=lambda paper: ORDER.index(paper) if paper in ORDER else len(ORDER))
-    return [judged[id] for paper in known for id in cards.load(paper).entries]
+    return [judged[id] for paper in in_order() for id in cards.load(paper).entries]
+
+
+def in_order() -> list[str]:
+    """The papers in the order of their chapters in the book; those without a chapter come last."""
+    contents = (cards.FOLDER.parents[1] / "_toc.yml").read_text(encoding="utf-8")
+    return sorted(cards.names(), key=lambda paper: f"{contents}executed/{paper}/".index(f"executed/{paper}/"))
 
 
 def as_json(claims: Iterable[Claim]) -> str:

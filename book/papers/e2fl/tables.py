@@ -107,7 +107,7 @@ def kept() -> Path:
 def learner(approach: str, groups: int) -> Method:
     """A method of Table 1, or of the styles, by its name."""
     made: dict[str, Callable[[], Method]] = {
-        "local": LocalOnly,
+        "local": lambda: LocalOnly(name="local"),
         "fedavg": FedAvg,
         "ifca": lambda: IFCA(groups),
         "ifca-known": lambda: IFCA(groups, known=True, name="ifca-known"),
@@ -247,7 +247,7 @@ def by_themselves(fed: Federation, each: int, rounds: tuple[int, ...]) -> pd.Dat
     """As `curve`, for local training of the first `each` clients of every group, with one seed. Each of them stands for an equal
     part of its group, so that groups count as many clients as they have."""
     (group,), folder = true_groups(fed), kept()
-    book = Book(fed, LocalOnly(), (), (), folder)
+    book = Book(fed, learner("local", 0), (), (), folder)
     assert book.path is not None
     accuracy = np.empty((len(rounds), fed.clients))
     for q in np.unique(group):

@@ -102,7 +102,8 @@ def test_learners_are_those_of_the_text():
     (clusters,) = (n for n in range(2, 6) if [cells[f"e2fl.t6.{n}.user.{metric}"].printed for metric in metrics] == t2)
     static = {name: groups for name, (_, groups) in statements.WAYS["femnist"].items()}
     made = (
-        LocalOnly(), FedAvg(), IFCA(7), IFCA(7, known=True, name="ifca-known"), QFFL(printed()["q"]), FRL(), E2FL(KnownGroups()),
+        LocalOnly(name="local"), FedAvg(), IFCA(7), IFCA(7, known=True, name="ifca-known"), QFFL(printed()["q"]), FRL(),
+        E2FL(KnownGroups()),
         E2FL(OneShotInference(static["e2fl-oneshot"]), name="e2fl-oneshot"), E2FL(RankClustering(clusters), name="e2fl-clusters"),
         E2FL(LowestLossInference(static["e2fl-loss"]), name="e2fl-loss"),
     )  # fmt: skip
