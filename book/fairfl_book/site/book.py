@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def page(notebook: NotebookNode) -> NotebookNode:
-    """The page made of a finished run: each figure gets its number, caption and alternative text.
+    """The page made of a finished run: each figure gets its number, caption and alternative text, each fold a label.
 
     Refuses a picture that did not come through figures.show, and two figures in one cell, which would
     share a name.
@@ -27,6 +28,8 @@ def page(notebook: NotebookNode) -> NotebookNode:
 
     notebook = deepcopy(notebook)
     for cell in notebook.cells:
+        if word := _fold(cell):
+            cell.metadata["mystnb"] = nbformat.from_dict({"code_prompt_show": word, "code_prompt_hide": word})
         pictures = [output for output in cell.get("outputs", []) if _is_picture(output)]
         if not pictures:
             continue
@@ -37,8 +40,29 @@ def page(notebook: NotebookNode) -> NotebookNode:
             raise FairFLError(f"Cell In [{cell.execution_count}] shows several figures: use a cell for each.")
         figure = {"name": shown[0]["name"], "caption": shown[0]["caption"]}
         image = {"alt": shown[0]["alt"], **({"classes": "photograph"} if shown[0].get("photograph") else {})}
-        cell.metadata["mystnb"] = nbformat.from_dict({"figure": figure, "image": image})
+        labels = cell.metadata.get("mystnb", {})
+        cell.metadata["mystnb"] = nbformat.from_dict({**labels, "figure": figure, "image": image})
     return notebook
+
+
+def _fold(cell: NotebookNode) -> str:
+    """What the label of a folded cell says is in it, so that a reader knows what to open; nothing for an open cell."""
+    tags, source = set(cell.metadata.get("tags", [])), cell.source
+    if not tags & {"hide-input", "hide-output", "hide-cell"}:
+        return ""
+    if tags & {"parameters", "injected-parameters"}:
+        return "Parameters"
+    if "check" in tags:
+        return "Check of the answer"
+    if "figures.show(" in source:
+        return "Plot"
+    if re.search(r"^\s*assert\b", source, re.M) and not cell.get("outputs"):
+        return "Checks"
+    if "ledger.listing(" in source and "hide-output" in tags:
+        return "Claims in the ledger"
+    if any("text/html" in output.get("data", {}) for output in cell.get("outputs", [])):
+        return "Table" if "hide-output" in tags else "Code of the table"
+    return "Code"
 
 
 def publish(job: Job) -> Path:
