@@ -7,7 +7,19 @@ from typing import Any
 
 
 class FairFLError(ValueError):
-    """One clear sentence that says what is wrong and what to do; the command line prints it and exits with 2."""
+    """One clear sentence that says what is wrong and what to do; the command line prints it and exits with 2.
+
+    It is a ValueError, and is raised for everything that a user can mend.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, FairFLError
+    >>> try:
+    ...     ClientTraining("adan")
+    ... except FairFLError as error:
+    ...     print(error)
+    There is no optimizer 'adan': did you mean 'adam'?
+    """
 
 
 class StorageError(FairFLError):

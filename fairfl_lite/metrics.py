@@ -1,10 +1,12 @@
-"""Fairness and accuracy from confusion counts [..., a, y, yhat], of any number of groups and classes for accuracy and for EFFL's
-deviations over groups, of two groups and two classes for what compares groups (a = 1 privileged, y = yhat = 1 favourable);
-anything else is refused.
+"""Fairness and accuracy, computed from confusion counts.
 
-Every metric takes a stack of counts and returns the stack of values; a stack [run, client] costs one call. A rate with no
-rows behind it is undefined and gives NaN, which passes on to whatever needs it; a rate of zero is a value.
-Differences are unprivileged minus privileged: negative means that the unprivileged group is worse off.
+Counts are an array of shape (..., groups, classes, classes): how many rows there are by group a, label y and prediction yhat.
+Every metric takes a whole stack of counts and returns the stack of its values, so that all runs and clients cost one call. Of
+two groups a = 1 is the privileged one, and of two classes 1 is the favourable one. Accuracy and EFFL's deviations over groups
+take any number of groups and classes; what compares two groups refuses anything else.
+
+A rate with no rows behind it is undefined and gives NaN, which passes on to whatever needs it; a rate of zero is a value.
+Differences are unprivileged minus privileged, so a negative one means that the unprivileged group is worse off.
 """
 
 from __future__ import annotations
@@ -24,7 +26,35 @@ def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
 
 
 def binary(counts: np.ndarray, metric: str, *, two_groups: bool = True) -> np.ndarray:
-    """The counts, if they are of two classes (and two groups); otherwise the metric means nothing, and that is said."""
+    """The counts that were given, if they are of two classes and two groups.
+
+    Otherwise a metric that compares two groups means nothing, and this is said.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction.
+    metric : str
+        What the error calls the metric.
+    two_groups : bool
+        Whether the number of groups matters too.
+
+    Returns
+    -------
+    ndarray of shape (..., groups, classes, classes)
+        ``counts``, as they are.
+
+    Raises
+    ------
+    FairFLError
+        If there are more than two classes or, with `two_groups`, not two groups.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> metrics.binary(metrics.counts_of([0, 1], [0, 1], [0, 1]), "eod").shape
+    (2, 2, 2)
+    """
     groups, classes = counts.shape[-3:-1]
     if classes != 2 or (two_groups and groups != 2):
         raise FairFLError(
@@ -35,20 +65,78 @@ def binary(counts: np.ndarray, metric: str, *, two_groups: bool = True) -> np.nd
 
 
 def accuracy(counts: np.ndarray) -> np.ndarray:
-    """P(yhat = y)."""
+    """Share of the rows that are predicted correctly, ``P(yhat = y)``.
+
+    Groups are pooled, and there may be any number of groups and classes. It is undefined (NaN) without rows.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [0, 1].
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.accuracy(counts).round(3))
+    0.714
+    """
     return _ratio(np.einsum("...ayy->...", counts), counts.sum((-3, -2, -1)))
 
 
 def balanced_accuracy(counts: np.ndarray) -> np.ndarray:
-    """Mean of the true positive and the true negative rate, both groups pooled."""
+    """Mean of the true positive rate and the true negative rate, with both groups pooled.
+
+    It needs two classes, and is undefined (NaN) where a label has no rows. A constant classifier has 0.5.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [0, 1].
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.balanced_accuracy(counts).round(3))
+    0.65
+    """
     pooled = binary(counts, "balanced_acc", two_groups=False).sum(-3)
     return (_ratio(pooled[..., 1, 1], pooled[..., 1, :].sum(-1)) + _ratio(pooled[..., 0, 0], pooled[..., 0, :].sum(-1))) / 2
 
 
 def mcc(counts: np.ndarray) -> np.ndarray:
-    """Matthews' correlation of y and yhat, groups pooled; 0 where a margin is empty (a constant classifier).
+    """Matthews' correlation of labels and predictions, with groups pooled.
 
-    Undefined without rows.
+    ``(tp tn - fp fn) / sqrt((tp + fp) (tp + fn) (tn + fp) (tn + fn))``. It is 0 where a margin is empty, as for a constant
+    classifier, and undefined (NaN) only without rows. It needs two classes.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [-1, 1]; 0 is no correlation.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.mcc(counts).round(3))
+    0.3
     """
     pooled = binary(counts, "mcc", two_groups=False).sum(-3).astype(float)
     tn, fp, fn, tp = pooled[..., 0, 0], pooled[..., 0, 1], pooled[..., 1, 0], pooled[..., 1, 1]
@@ -58,45 +146,208 @@ def mcc(counts: np.ndarray) -> np.ndarray:
 
 
 def selection_rate(counts: np.ndarray) -> np.ndarray:
-    """P(yhat = 1 | a), [..., a]."""
+    """Share of each group that is predicted 1, ``P(yhat = 1 | a)``.
+
+    It needs two classes, and is undefined (NaN) for a group without rows.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (..., groups)
+        One rate for each group.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.selection_rate(counts).round(3))
+    [0.5 1. ]
+    """
     return _ratio(binary(counts, "a selection rate", two_groups=False)[..., 1].sum(-1), counts.sum((-2, -1)))
 
 
 def positive_rate(counts: np.ndarray) -> np.ndarray:
-    """P(yhat = 1), groups pooled: 0 or 1 is a constant classifier."""
+    """Share of all rows that are predicted 1, ``P(yhat = 1)``, with groups pooled.
+
+    A value of 0 or 1 gives a constant classifier away. It needs two classes.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [0, 1].
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.positive_rate(counts).round(3))
+    0.714
+    """
     return _ratio(binary(counts, "positive", two_groups=False)[..., 1].sum((-2, -1)), counts.sum((-3, -2, -1)))
 
 
 def true_positive_rate(counts: np.ndarray) -> np.ndarray:
-    """P(yhat = 1 | a, y = 1), [..., a]."""
+    """Share of each group's positives that are predicted 1, ``P(yhat = 1 | a, y = 1)``.
+
+    It needs two classes, and is undefined (NaN) for a group without positives.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (..., groups)
+        One rate for each group.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.true_positive_rate(counts).round(3))
+    [0.667 1.   ]
+    """
     return _ratio(binary(counts, "a true positive rate", two_groups=False)[..., 1, 1], counts[..., 1, :].sum(-1))
 
 
 def false_positive_rate(counts: np.ndarray) -> np.ndarray:
-    """P(yhat = 1 | a, y = 0), [..., a]."""
+    """Share of each group's negatives that are predicted 1, ``P(yhat = 1 | a, y = 0)``.
+
+    It needs two classes, and is undefined (NaN) for a group without negatives.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (..., groups)
+        One rate for each group.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.false_positive_rate(counts).round(3))
+    [0. 1.]
+    """
     return _ratio(binary(counts, "a false positive rate", two_groups=False)[..., 0, 1], counts[..., 0, :].sum(-1))
 
 
 def f1(counts: np.ndarray) -> np.ndarray:
-    """2 tp / (2 tp + fp + fn) by group, [..., a]; 0/0 is undefined."""
+    """F1 score of each group, ``2 tp / (2 tp + fp + fn)``.
+
+    It needs two classes, and is undefined (NaN) where a group has neither positives nor predictions of 1.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (..., groups)
+        One score for each group.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.f1(counts).round(3))
+    [0.8 0.8]
+    """
     tp = binary(counts, "F1", two_groups=False)[..., 1, 1]
     return _ratio(2 * tp, 2 * tp + counts[..., 0, 1] + counts[..., 1, 0])
 
 
 def eod(counts: np.ndarray) -> np.ndarray:
-    """Equal opportunity difference, TPR(a=0) - TPR(a=1). Undefined where a group has no positives."""
+    """Equal opportunity difference, ``TPR(a=0) - TPR(a=1)``.
+
+    A negative value means that the positives of the unprivileged group are found less often. It is undefined (NaN) where a
+    group has no positives. It needs two classes and two groups; anything else is refused.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [-1, 1]; 0 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.eod(counts).round(3))
+    -0.333
+    """
     rate = true_positive_rate(binary(counts, "eod"))
     return rate[..., 0] - rate[..., 1]
 
 
 def spd(counts: np.ndarray) -> np.ndarray:
-    """Statistical parity difference, P(yhat=1 | a=0) - P(yhat=1 | a=1). Undefined where a group has no rows."""
+    """Statistical parity difference, ``P(yhat=1 | a=0) - P(yhat=1 | a=1)``.
+
+    A negative value means that the unprivileged group is chosen less often. It is undefined (NaN) where a group has no rows.
+    It needs two classes and two groups; anything else is refused.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [-1, 1]; 0 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.spd(counts).round(3))
+    -0.5
+    """
     rate = selection_rate(binary(counts, "spd"))
     return rate[..., 0] - rate[..., 1]
 
 
 def di(counts: np.ndarray) -> np.ndarray:
-    """Discrimination index: F1(a=0) - F1(a=1)."""
+    """Discrimination index, ``F1(a=0) - F1(a=1)``.
+
+    A negative value means that the unprivileged group is served worse. It is undefined (NaN) where the F1 score of a group
+    is. It needs two classes and two groups; anything else is refused.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [-1, 1]; 0 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.di(counts).round(3))
+    0.0
+    """
     score = f1(binary(counts, "di"))
     return score[..., 0] - score[..., 1]
 
@@ -114,17 +365,38 @@ _two_decimals = np.vectorize(lambda value: round(float(value), 2), otypes=[float
 def fairness(
     counts: np.ndarray, metric: str, *, zero_rule: bool = False, sp_as_coded: bool = False, rounded: bool = False
 ) -> np.ndarray:
-    """FAIR-FATE's SP, EO and EQO (Eq. 2-4): ratios of the two groups' rates, the smaller over the larger, 1 is equal.
+    """FAIR-FATE's SP, EO and EQO (Eq. 2-4): ratios of the two groups' rates, the smaller over the larger.
 
-    SP compares selection rates, EO true positive rates; EQO is the mean of that ratio and the one of false positive
-    rates, each the smaller over the larger. Undefined (NaN) where a rate has no rows behind it; two rates of 0 give 0.
-    The options are what the published code does instead:
+    SP compares selection rates and EO true positive rates; EQO is the mean of that ratio and the one of false positive rates.
+    The value is undefined (NaN) where a rate has no rows behind it, and two rates of 0 give 0. The options are what the
+    published code does instead.
 
-    zero_rule : a ratio is 0 if either group has none chosen or none left out. So a group whose positives are all found
-        scores 0, as does a constant classifier; nothing is undefined.
-    sp_as_coded : SP of p / (1 + p) instead of the selection rates p: the group's size takes the place of those left
-        out, also under the zero rule. Never below the true ratio.
-    rounded : each ratio, and then their mean, to 2 decimals.
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+    metric : {"sp", "eo", "eqo"}
+        Which of the three.
+    zero_rule : bool
+        A ratio is 0 if either group has none chosen or none left out. So a group whose positives are all found scores 0, as
+        does a constant classifier, and nothing is undefined.
+    sp_as_coded : bool
+        SP of p / (1 + p) instead of the selection rates p: the group's size takes the place of those left out, also under the
+        zero rule. It is never below the true ratio.
+    rounded : bool
+        Each ratio, and then their mean, to 2 decimals.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [0, 1]; 1 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.fairness(counts, "eo").round(3), metrics.fairness(counts, "eo", zero_rule=True))
+    0.667 0.0
     """
     choose(metric, FAIRNESS, "fairness metric")
     binary(counts, metric)
@@ -145,17 +417,78 @@ def fairness(
 
 
 def sp_ratio(counts: np.ndarray) -> np.ndarray:
-    """Statistical parity as a ratio of selection rates, the smaller over the larger."""
+    """Statistical parity as a ratio of selection rates, the smaller over the larger (FAIR-FATE, Eq. 2).
+
+    Undefined (NaN) where a group has no rows; two rates of 0 give 0. See `fairness` for the published code's version.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [0, 1]; 1 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.sp_ratio(counts).round(3))
+    0.5
+    """
     return fairness(counts, "sp")
 
 
 def eo_ratio(counts: np.ndarray) -> np.ndarray:
-    """Equal opportunity as a ratio of true positive rates, the smaller over the larger."""
+    """Equal opportunity as a ratio of true positive rates, the smaller over the larger (FAIR-FATE, Eq. 3).
+
+    Undefined (NaN) where a group has no positives; two rates of 0 give 0. See `fairness` for the published code's version.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [0, 1]; 1 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.eo_ratio(counts).round(3))
+    0.667
+    """
     return fairness(counts, "eo")
 
 
 def eqo_ratio(counts: np.ndarray) -> np.ndarray:
-    """Equalised odds: the mean of the ratios of true and of false positive rates, each the smaller over the larger."""
+    """Equalised odds: the mean of the ratios of true and of false positive rates (FAIR-FATE, Eq. 4).
+
+    Each ratio is the smaller rate over the larger. Undefined (NaN) where a rate has no rows behind it; two rates of 0 give 0.
+    See `fairness` for the published code's version.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [0, 1]; 1 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.eqo_ratio(counts).round(3))
+    0.333
+    """
     return fairness(counts, "eqo")
 
 
@@ -170,11 +503,28 @@ def _over_groups(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
 
 
 def tpsd(counts: np.ndarray) -> np.ndarray:
-    """EFFL's true positive rate parity: the population standard deviation over groups of P(yhat = 1 | a, y = 1).
+    """EFFL's true positive rate parity: the standard deviation over groups of ``P(yhat = 1 | a, y = 1)``.
 
-    At least 0, and |TPR(a=0) - TPR(a=1)| / 2 for two groups. A group without positives is left out, and with one group left
-    the value is 0; undefined only where nobody is positive. For more than two classes the largest over classes c of
-    that of P(yhat = c | a, y = c), classes without rows left out.
+    It is the population standard deviation, and for two groups ``|TPR(a=0) - TPR(a=1)| / 2``. A group without positives is
+    left out, and with one group left the value is 0; it is undefined (NaN) only where nobody is positive. For more than two
+    classes it is the largest over classes c of that of ``P(yhat = c | a, y = c)``, with classes without rows left out.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values of at least 0; 0 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.tpsd(counts).round(3))
+    0.167
     """
     hits, rows = np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(-1)  # [..., a, y]
     if counts.shape[-1] == 2:
@@ -183,10 +533,27 @@ def tpsd(counts: np.ndarray) -> np.ndarray:
 
 
 def apsd(counts: np.ndarray) -> np.ndarray:
-    """EFFL's APSD as printed: the population standard deviation over groups of P(yhat = 1 | a), demographic parity.
+    """EFFL's APSD as printed, demographic parity: the standard deviation over groups of ``P(yhat = 1 | a)``.
 
-    Groups without rows are left out, with one group left the value is 0; undefined without rows. For more than two classes
-    the largest over classes c of that of P(yhat = c | a).
+    It is the population standard deviation. Groups without rows are left out, and with one group left the value is 0; it is
+    undefined (NaN) without rows. For more than two classes it is the largest over classes c of that of ``P(yhat = c | a)``.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values of at least 0; 0 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.apsd(counts).round(3))
+    0.25
     """
     chosen, rows = counts.sum(-2), counts.sum((-2, -1))
     if counts.shape[-1] == 2:
@@ -195,9 +562,27 @@ def apsd(counts: np.ndarray) -> np.ndarray:
 
 
 def apsd_acc(counts: np.ndarray) -> np.ndarray:
-    """APSD as its name says, accuracy parity: the population standard deviation over groups of P(yhat = y | a).
+    """APSD as its name says, accuracy parity: the standard deviation over groups of ``P(yhat = y | a)``.
 
-    Groups without rows are left out, with one group left the value is 0; undefined without rows. Any number of classes.
+    It is the population standard deviation, for any number of classes. Groups without rows are left out, and with one group
+    left the value is 0; it is undefined (NaN) without rows.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values of at least 0; 0 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.apsd_acc(counts).round(3))
+    0.042
     """
     return _over_groups(np.trace(counts, axis1=-2, axis2=-1), counts.sum((-2, -1)))
 
@@ -208,26 +593,97 @@ def _largest(values: list[np.ndarray]) -> np.ndarray:
 
 
 def mean(values: np.ndarray) -> np.ndarray:
-    """Mean over the last axis, clients weighing alike, undefined ones left out."""
+    """Mean over clients, the last axis.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., clients)
+        One value for each client. Undefined ones (NaN) are left out, and all others weigh alike.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        The mean; NaN where no value is defined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> print(metrics.mean(np.array([0.9, 0.8, np.nan, 0.4])).round(3))
+    0.7
+    """
     n = (~np.isnan(values)).sum(-1)
     return np.where(n > 0, np.nansum(values, axis=-1) / np.maximum(n, 1), np.nan)
 
 
 def sample_spread(values: np.ndarray) -> np.ndarray:
-    """Sample standard deviation over the last axis (divided by n - 1), clients weighing alike, undefined ones left out; NaN for
-    one client alone. It is what EFFL's tables print."""
+    """Sample standard deviation over clients, the last axis, as EFFL's tables print it.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., clients)
+        One value for each client. Undefined ones (NaN) are left out, and all others weigh alike.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        The deviation, divided by n - 1; NaN for one client alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> print(metrics.sample_spread(np.array([0.9, 0.8, np.nan, 0.4])).round(3))
+    0.265
+    """
     n = (~np.isnan(values)).sum(-1)
     off = values - mean(values)[..., None]
     return np.where(n > 1, np.sqrt(np.nansum(off**2, axis=-1) / np.maximum(n - 1, 1)), np.nan)
 
 
 def spread(values: np.ndarray) -> np.ndarray:
-    """Population standard deviation over the last axis, clients weighing alike, undefined ones left out (Std-Acc.)."""
+    """Population standard deviation over clients, the last axis (Std-Acc.).
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., clients)
+        One value for each client. Undefined ones (NaN) are left out, and all others weigh alike.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        The deviation, divided by n; 0 for one client alone, and NaN where no value is defined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> print(metrics.spread(np.array([0.9, 0.8, np.nan, 0.4])).round(3))
+    0.216
+    """
     return _where_some(np.nanstd, values)
 
 
 def variance(values: np.ndarray) -> np.ndarray:
-    """Population variance over the last axis, clients weighing alike, undefined ones left out."""
+    """Population variance over clients, the last axis.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., clients)
+        One value for each client. Undefined ones (NaN) are left out, and all others weigh alike.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        The square of `spread`; NaN where no value is defined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> print(metrics.variance(np.array([0.9, 0.8, np.nan, 0.4])).round(3))
+    0.047
+    """
     return _where_some(np.nanvar, values)
 
 
@@ -238,7 +694,29 @@ def _where_some(statistic: Callable[..., np.ndarray], values: np.ndarray) -> np.
 
 
 def tail(values: np.ndarray, share: float = 0.1, best: bool = False) -> np.ndarray:
-    """Mean of the worst (or best) `share` of the last axis, at least one client; undefined ones left out."""
+    """Mean of the worst or the best share of the clients, the last axis.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., clients)
+        One value for each client. Undefined ones (NaN) are left out, and all others weigh alike.
+    share : float
+        Which share of the clients counts, rounded down to a whole number of at least one client.
+    best : bool
+        Take the largest values instead of the smallest.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        The mean of those; NaN where no value is defined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> print(metrics.tail(np.array([0.9, 0.8, np.nan, 0.4]), share=0.5))
+    0.4
+    """
     ordered = np.sort(values, axis=-1)
     n = (~np.isnan(values)).sum(-1)
     take = np.maximum(1, np.floor(share * n + 1e-9)).astype(int)
@@ -249,7 +727,26 @@ def tail(values: np.ndarray, share: float = 0.1, best: bool = False) -> np.ndarr
 
 
 def interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float, float]:
-    """Mean over runs with its t interval, undefined runs left out; one run gives an interval of no width known (NaN)."""
+    """Mean over runs with its t interval.
+
+    Parameters
+    ----------
+    values : array_like of shape (runs,)
+        One value for each run. Undefined ones (NaN) are left out.
+    level : float
+        Confidence level of the interval.
+
+    Returns
+    -------
+    tuple of three floats
+        Mean, lower end and upper end. One run gives an interval of no known width (NaN), and no run gives NaN for all three.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> tuple(round(value, 3) for value in metrics.interval([0.80, 0.82, 0.84]))
+    (0.82, 0.77, 0.87)
+    """
     values = np.asarray(values, float)
     values = values[~np.isnan(values)]
     n = values.size
@@ -272,8 +769,32 @@ FEDERATION = ("acc", "eod", "spd", "std_acc")
 
 
 def of_federation(metric: str, counts: np.ndarray) -> np.ndarray:
-    """A metric of one model over a federation: counts [..., client, a, y, yhat] pooled, or a statistic over clients
-    (CLIENTS of their accuracy; SUMMARIES of any metric, such as "mean_tpsd")."""
+    """A metric of one model over a whole federation, by its name.
+
+    A metric among ``MODEL``, such as "acc" or "eod", is that of all clients' rows pooled. One among ``CLIENTS``, such as
+    "std_acc" or "worst_acc", is a statistic over the accuracies of clients. "mean_", "std_" (divided by n) or "sd_" (by n -
+    1) before a name of ``MODEL``, as in "mean_tpsd", is that statistic over the clients' own values.
+
+    Parameters
+    ----------
+    metric : str
+        The name.
+    counts : ndarray of shape (..., clients, groups, classes, classes)
+        Confusion counts of the model on the rows of each client.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        One value for each stack of clients.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> counts = np.array([[[[4, 1], [2, 3]], [[5, 0], [1, 4]]], [[[2, 3], [0, 5]], [[3, 2], [2, 3]]]])
+    >>> [float(metrics.of_federation(name, counts).round(3)) for name in ("acc", "std_acc", "mean_eod")]
+    [0.725, 0.075, 0.1]
+    """
     if metric in MODEL:
         return MODEL[metric](counts.sum(-4))
     if metric in CLIENTS:
@@ -285,7 +806,28 @@ def of_federation(metric: str, counts: np.ndarray) -> np.ndarray:
 
 
 def of_clients(metric: str, counts: np.ndarray) -> np.ndarray | None:
-    """The same metric for every client, or None where it only exists for the federation."""
+    """The same metric for every client, or None where it only exists for the federation.
+
+    Parameters
+    ----------
+    metric : str
+        A name that `of_federation` takes.
+    counts : ndarray of shape (..., clients, groups, classes, classes)
+        Confusion counts of the model on the rows of each client.
+
+    Returns
+    -------
+    ndarray of shape (..., clients), or None
+        One value for each client; None for a statistic over clients, such as "std_acc".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> counts = np.array([[[[4, 1], [2, 3]], [[5, 0], [1, 4]]], [[[2, 3], [0, 5]], [[3, 2], [2, 3]]]])
+    >>> metrics.of_clients("acc", counts), metrics.of_clients("std_acc", counts)
+    (array([0.8 , 0.65]), None)
+    """
     return MODEL[metric](counts) if metric in MODEL else None
 
 
@@ -302,7 +844,7 @@ def counts_of(y_true: ArrayLike, y_pred: ArrayLike, sensitive_features: ArrayLik
 
     Returns
     -------
-    numpy.ndarray of int64, shape (groups, classes, classes)
+    ndarray of int64, shape (groups, classes, classes)
         How many rows there are by group, label and prediction.
 
     Raises
@@ -312,7 +854,8 @@ def counts_of(y_true: ArrayLike, y_pred: ArrayLike, sensitive_features: ArrayLik
 
     Examples
     --------
-    >>> counts_of([0, 1, 1, 1], [0, 1, 0, 1], ["f", "f", "f", "m"]).tolist()
+    >>> from fairfl_lite import metrics
+    >>> metrics.counts_of([0, 1, 1, 1], [0, 1, 0, 1], ["f", "f", "f", "m"]).tolist()
     [[[1, 0], [1, 1]], [[0, 0], [0, 1]]]
     """
     y, p = _classes(y_true, "y_true"), _classes(y_pred, "y_pred")
@@ -351,10 +894,13 @@ def evaluate(
 
     Parameters
     ----------
-    y_true, y_pred, sensitive_features : array_like, shape (n,)
-        See `counts_of`.
+    y_true, y_pred : array_like of int, shape (n,)
+        Labels and predictions, see `counts_of`.
+    sensitive_features : array_like, shape (n,)
+        The group of each row, see `counts_of`.
     metrics : sequence of str
-        Names among those of `MODEL`.
+        Names among those of ``MODEL``: "acc", "balanced_acc", "mcc", "eod", "spd", "di", "sp", "eo", "eqo", "positive",
+        "tpsd", "apsd", "apsd_acc", and "sp_code", "eo_code", "eqo_code" for FAIR-FATE's published code.
 
     Returns
     -------
@@ -363,7 +909,8 @@ def evaluate(
 
     Examples
     --------
-    >>> evaluate([0, 1, 1, 1], [0, 1, 0, 1], sensitive_features=["f", "f", "f", "m"], metrics=("acc", "eod"))
+    >>> from fairfl_lite import metrics
+    >>> metrics.evaluate([0, 1, 1, 1], [0, 1, 0, 1], sensitive_features=["f", "f", "f", "m"], metrics=("acc", "eod"))
     {'acc': 0.75, 'eod': -0.5}
     """
     names = [choose(name, MODEL, "metric named") for name in ([metrics] if isinstance(metrics, str) else metrics)]

@@ -13,28 +13,119 @@ from torch.nn.functional import conv2d, linear, max_pool2d, relu
 
 
 class Model(Protocol):
-    """What the engine needs of a model: its flat size, how many classes it tells apart, a random start, and the logits of
-    each row: one number where there are two classes, [rows], else one for each class, [rows, classes]."""
+    """What a federation needs of a model: four members, and nothing of torch but the forward pass.
+
+    Any class with these members will do; it need not be derived from this one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import torch
+    >>> class Line:
+    ...     size, classes = 2, 2
+    ...
+    ...     def init(self, rng):
+    ...         return rng.normal(size=2).astype(np.float32)
+    ...
+    ...     def forward(self, params, X):
+    ...         return params[0] * X[:, 0] + params[1]
+    >>> from fairfl_lite import ClientTraining, FedAvg, Federation, Partition, load
+    >>> local = ClientTraining(lr=0.1)
+    >>> fed = Federation.of(load("synthetic"), Partition.random(2), range(1), local, model=Line(), engine="plain")
+    >>> fed.run(FedAvg(), rounds=1).state
+    State(params of shape (1, 2), memory of weights)
+
+    The examples of the methods below go on from these lines.
+    """
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """How many parameters there are.
+
+        Examples
+        --------
+        >>> Line().size
+        2
+        """
+        ...
 
     @property
-    def classes(self) -> int: ...
+    def classes(self) -> int:
+        """How many classes it tells apart.
 
-    def init(self, rng: np.random.Generator) -> np.ndarray: ...
+        Examples
+        --------
+        >>> Line().classes
+        2
+        """
+        ...
 
-    def forward(self, params: torch.Tensor, X: torch.Tensor) -> torch.Tensor: ...
+    def init(self, rng: np.random.Generator) -> np.ndarray:
+        """A random start.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Where random numbers come from.
+
+        Returns
+        -------
+        ndarray of float32 or float64, shape (size,)
+
+        Examples
+        --------
+        >>> Line().init(np.random.default_rng(0)).shape
+        (2,)
+        """
+        ...
+
+    def forward(self, params: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
+        """The logits of each row.
+
+        Parameters
+        ----------
+        params : torch.Tensor of shape (size,)
+            The parameters.
+        X : torch.Tensor of shape (n_rows, ...)
+            Rows of a table, or images.
+
+        Returns
+        -------
+        torch.Tensor of shape (n_rows,), or (n_rows, classes) for more than two classes
+
+        Examples
+        --------
+        >>> Line().forward(torch.tensor([2.0, 1.0]), torch.tensor([[0.5], [3.0]]))
+        tensor([2., 7.])
+        """
+        ...
 
 
 @dataclass(frozen=True)
 class Dense:
-    """Classifier on tabular rows, with C = 1 logit for two classes and C = classes for more.
+    """A classifier of the rows of a table: logistic regression, or one hidden layer of tanh units.
 
-    hidden = 0: logistic regression, logits = V x + b, layout [V (C x features), b (C)].
-    hidden = h: one layer of h tanh units, logits = V tanh(W x + c) + b, layout [W (h x features), c (h), V (C x h), b (C)].
-    `start` "uniform" draws every parameter from U(-1/sqrt(fan in), 1/sqrt(fan in)); "normal" draws kernels from
-    N(0, 0.05^2) and sets biases to 0.
+    It has C = 1 logit for two classes and C = classes for more. Without a hidden layer ``logits = V x + b``, and the
+    parameters are V of shape (C, features) and b of shape (C,). With one ``logits = V tanh(W x + c) + b``, and they are W of
+    shape (hidden, features), c, V of shape (C, hidden) and b.
+
+    Parameters
+    ----------
+    features : int
+        How many columns a row has.
+    hidden : int
+        How many units the hidden layer has; 0 is logistic regression.
+    start : {"uniform", "normal"}
+        "uniform" draws every parameter from ``U(-1/sqrt(fan in), 1/sqrt(fan in))``; "normal" draws kernels from ``N(0,
+        0.05^2)`` and sets biases to 0.
+    classes : int
+        How many classes it tells apart.
+
+    Examples
+    --------
+    >>> from fairfl_lite import Dense
+    >>> Dense(features=10).size, Dense(features=10, hidden=8).size, Dense(features=10, classes=3).size
+    (11, 97, 33)
     """
 
     features: int
@@ -139,9 +230,25 @@ class Network(ABC):
 
 @dataclass(frozen=True)
 class CNN(Network):
-    """RankFF's network for 28 x 28 images: two 5 x 5 convolutions, each pooled 2 x 2, and two dense layers, with ReLU.
+    """RankFF's network for 28 x 28 images of ten classes.
 
-    The paper gives no widths; these are ours.
+    Two 5 x 5 convolutions, each pooled 2 x 2, and two dense layers, with ReLU. The paper gives no widths; these are ours.
+
+    Parameters
+    ----------
+    channels : tuple of two int
+        Channels of the two convolutions.
+    hidden : int
+        Units of the first dense layer.
+    double : bool
+        Whether parameters, and all that is computed from them, are in double precision. It is slower, but what is learnt is
+        then the same on every machine to many digits, where single precision parts after some dozen steps.
+
+    Examples
+    --------
+    >>> from fairfl_lite import CNN
+    >>> CNN().size
+    21840
     """
 
     channels: tuple[int, int] = (10, 20)
@@ -162,8 +269,23 @@ class CNN(Network):
 
 @dataclass(frozen=True)
 class LeNet(Network):
-    """E2FL's LeNet (its Table 7): two 3 x 3 convolutions that keep the size, one pooling, two dense layers, ReLU, no biases;
-    1,625,632 parameters for 28 x 28 images of ten classes, 1,632,288 for FEMNIST's 62."""
+    """E2FL's LeNet (its Table 7): two 3 x 3 convolutions that keep the size, one pooling, two dense layers, ReLU, no biases.
+
+    It has 1,625,632 parameters for 28 x 28 images of ten classes, and 1,632,288 for FEMNIST's 62.
+
+    Parameters
+    ----------
+    classes : int
+        How many classes it tells apart.
+    double : bool
+        Whether parameters, and all that is computed from them, are in double precision.
+
+    Examples
+    --------
+    >>> from fairfl_lite import LeNet
+    >>> LeNet().size, LeNet(classes=62).size
+    (1625632, 1632288)
+    """
 
     classes: int = 10
 
@@ -179,10 +301,23 @@ class LeNet(Network):
 
 @dataclass(frozen=True)
 class Perceptron(Network):
-    """Fully connected layers with ReLU and without biases, from widths[0] features to widths[-1] classes; images are taken as
-    rows of pixels. (101, 1024, 1024, 2) is E2FL's network for Adult (its Table 7), with 1,154,048 parameters.
+    """Fully connected layers with ReLU and without biases.
 
-    Two classes have one logit, that of the second less that of the first.
+    Images are taken as rows of pixels. Two classes have one logit, that of the second less that of the first.
+
+    Parameters
+    ----------
+    widths : tuple of int
+        From the number of features to the number of classes. (101, 1024, 1024, 2) is E2FL's network for Adult (its Table 7),
+        with 1,154,048 parameters.
+    double : bool
+        Whether parameters, and all that is computed from them, are in double precision.
+
+    Examples
+    --------
+    >>> from fairfl_lite import Perceptron
+    >>> Perceptron((101, 1024, 1024, 2)).size
+    1154048
     """
 
     widths: tuple[int, ...]
@@ -205,9 +340,20 @@ class Perceptron(Network):
 
 @dataclass(frozen=True)
 class VGG11(Network):
-    """VGG11 for 32 x 32 images: eight 3 x 3 convolutions with ReLU, pooled five times, and a dense layer.
+    """VGG11 for 32 x 32 images of ten classes: eight 3 x 3 convolutions with ReLU, pooled five times, and a dense layer.
 
-    width : factor on the channels 64, 128, 256, 256, 512, 512, 512, 512; 1 is the network of Simonyan and Zisserman.
+    Parameters
+    ----------
+    width : float
+        Factor on the channels 64, 128, 256, 256, 512, 512, 512, 512; 1 is the network of Simonyan and Zisserman.
+    double : bool
+        Whether parameters, and all that is computed from them, are in double precision.
+
+    Examples
+    --------
+    >>> from fairfl_lite import VGG11
+    >>> VGG11(width=0.125).size
+    145210
     """
 
     width: float = 1.0

@@ -35,11 +35,27 @@ class _Kept(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class Supernet:
-    """The model whose parameters are signed scores, for a network without biases. k : the share of edges that a layer keeps.
+    """A random network whose weights stay and whose edges are chosen: its parameters are signed scores, one for each edge.
 
-    The scores of a layer with n edges begin as (j + 1/2) / n / sqrt(fan in), j = 0..n-1, in random order: the
-    uniform start of the public code without its ties. They only ever come back in another order, so rankings are all
-    that has to travel. k = 1 keeps every edge, and the network is the random one.
+    The scores of a layer with n edges begin as ``(j + 1/2) / n / sqrt(fan in)``, j = 0..n-1, in random order: the uniform
+    start of the public code without its ties. They only ever come back in another order, so rankings are all that has to
+    travel. ``k=1`` keeps every edge, and the network is the random one.
+
+    Parameters
+    ----------
+    network : Network
+        A network without biases, such as `LeNet` or `Perceptron`.
+    k : float
+        The share of edges that a layer keeps, above 0 and at most 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import Perceptron, Supernet
+    >>> model = Supernet(Perceptron((6, 4, 2)), k=0.5)
+    >>> params = model.init(np.random.default_rng(0))
+    >>> model.size, int(model.mask(params).sum())
+    (32, 16)
     """
 
     network: Network

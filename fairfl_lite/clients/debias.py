@@ -43,10 +43,30 @@ class TrainingRows:
 
 @dataclass(frozen=True)
 class Debias:
-    """A `share` of the clients does `kind`, the others do `rest`.
+    """What clients do to their own rows before they train, and which of the clients do it.
 
-    Which clients is drawn once per run, the same order for every share, so the clients of a smaller share are among those
-    of a larger one. share = 1 is every client; share = 0 is `rest` alone; kind "none" changes nothing.
+    Which clients is drawn once per run, in the same order for every share, so the clients of a smaller share are among those
+    of a larger one. ``share=1`` is every client, ``share=0`` is `rest` alone, and kind "none" changes nothing.
+
+    Parameters
+    ----------
+    kind : {"none", "local", "global", "fairbalance"}
+        "local" reweighs rows by ``P(a) P(y) / P(a, y)`` of the client's own counts (Kamiran and Calders), "global" by that of
+        the counts of all who take part, and "fairbalance" fills up the rarer label in clusters of the client's rows.
+    share : float
+        Which share of the clients does it, from 0 to 1.
+    rest : {"none", "local", "global", "fairbalance"}
+        What the other clients do.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, Debias, FedAvg, Federation, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.random(4), range(1), ClientTraining(lr=0.1))
+    >>> half = Debias("local", share=0.5)
+    >>> fed.run(FedAvg(half), rounds=2)
+    History('fedavg', seeds=0, rounds=2, recorded on test)
+
+    The examples of the methods below go on from these lines.
     """
 
     kind: Kind = "none"
@@ -61,13 +81,46 @@ class Debias:
             raise FairFLError(f"The share of debiasing clients must be between 0 and 1, not {self.share}.")
 
     def kinds(self, fed: OneFederation) -> np.ndarray:
-        """What each of all clients does, [n]."""
+        """What each of all clients does.
+
+        Parameters
+        ----------
+        fed : OneFederation
+            The clients of one seed.
+
+        Returns
+        -------
+        ndarray of str, shape (n,)
+
+        Examples
+        --------
+        >>> sorted(half.kinds(fed.one()).tolist())
+        ['local', 'local', 'none', 'none']
+        """
         return np.where(fed.rng("debias").permutation(fed.n) < round(self.share * fed.n), self.kind, self.rest)
 
     async def training_rows(self, fed: OneFederation, clients: np.ndarray) -> TrainingRows | None:
-        """What these clients do to their rows before they train; None where nobody does anything.
+        """What these clients do to their rows before they train, as `OneFederation.train` takes it.
 
-        Weights of kind "global" come from the counts of all that are named, added up; those of "local" from each client's own.
+        Weights of kind "global" come from the counts of all that are named, added up; those of "local" from each client's
+        own.
+
+        Parameters
+        ----------
+        fed : OneFederation
+            The clients of one seed.
+        clients : ndarray of int, shape (n_clients,)
+            Who trains.
+
+        Returns
+        -------
+        TrainingRows, or None where nobody does anything
+
+        Examples
+        --------
+        >>> rows = fed.ask(lambda one: half.training_rows(one, one.all_clients))[0]
+        >>> rows.weights.shape
+        (4, 2, 2)
         """
         key = (self, clients.tobytes())
         if key not in fed.remembered:  # the same in every round with the same clients

@@ -43,10 +43,14 @@ class ClientTraining:
 
     Examples
     --------
+    >>> from fairfl_lite import ClientTraining
     >>> ClientTraining("adam", lr=0.01, epochs=2)
     ClientTraining(optimizer='adam', lr=0.01, weight_decay=0.0, epochs=2, batch_size=32)
-    >>> ClientTraining(lr=0.1, lr_decay=0.5).rate(3)
+    >>> local = ClientTraining(lr=0.1, schedule="cosine", lr_decay=0.5)
+    >>> local.rate(3)
     0.025
+
+    The examples of the methods below go on from these lines.
     """
 
     optimizer: Literal["sgd", "adam"] = "sgd"
@@ -84,13 +88,52 @@ class ClientTraining:
 
     @cached_property
     def whatever_rate(self) -> ClientTraining:
-        """The same training at the rate 0: what trainings have in common that differ in their rates alone."""
+        """The same training at the rate 0, which is what trainings have in common that differ in their rates alone.
+
+        Examples
+        --------
+        >>> local.whatever_rate == ClientTraining(lr=0.2, schedule="cosine", lr_decay=0.5).whatever_rate
+        True
+        """
         return replace(self, lr=0.0)
 
     def rate(self, t: int) -> float:
-        """The rate at the start of round t."""
+        """The learning rate at the start of a round.
+
+        Parameters
+        ----------
+        t : int
+            The number of the round, from 1.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> [local.rate(t) for t in (1, 2, 3)]
+        [0.1, 0.05, 0.025]
+        """
         return float(self.lr) * self.lr_decay ** max(t - 1, 0)
 
     def slowed(self, step: int, steps: int) -> float:
-        """What the schedule makes of the rate in step 0..steps-1 of one local training."""
+        """By what the schedule multiplies the rate in one step of one local training.
+
+        Parameters
+        ----------
+        step : int
+            The step, from 0 to steps - 1.
+        steps : int
+            How many steps the training has.
+
+        Returns
+        -------
+        float
+            1 for a constant schedule.
+
+        Examples
+        --------
+        >>> [round(local.slowed(step, 4), 3) for step in range(4)]
+        [1.0, 0.854, 0.5, 0.146]
+        """
         return 0.5 * (1 + math.cos(math.pi * step / steps)) if self.schedule == "cosine" else 1.0

@@ -22,9 +22,32 @@ PIXELS = {"mnist": ((0.0,), (1.0,)), "cifar10": ((0.4914, 0.4822, 0.4465), (0.24
 class Images:
     """The images of one dataset, upright, training images first.
 
-    x : uint8 [rows, channels, side, side], 0 black to 255, channels red, green, blue or the only one.
-    y : int64 [rows], classes from 0. train : how many rows, from the first on, are for training; the rest are test.
-    digest : sha256 over the sha256s of the raw files, as `data.digest` gives it.
+    Parameters
+    ----------
+    name : str
+        What messages call the dataset.
+    x : ndarray of uint8, shape (n, channels, side, side)
+        Pixels from 0, black, to 255; the channels are red, green and blue, or there is one.
+    y : ndarray of int64, shape (n,)
+        Classes from 0.
+    train : int
+        How many rows, from the first on, are for training; the rest are for testing.
+    digest : str
+        sha256 over the sha256s of the raw files.
+
+    Attributes
+    ----------
+    classes : int
+        How many classes there are.
+    shape : tuple of int
+        Channels, side and side of one image.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import Images
+    >>> Images("squares", np.zeros((10, 1, 8, 8), np.uint8), np.arange(10) % 2, train=8, digest="")
+    Images('squares', 8 training and 2 test images, 1x8x8)
     """
 
     name: str

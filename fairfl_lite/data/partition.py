@@ -26,13 +26,31 @@ class Draw(NamedTuple):
 class Partition:
     """A rule that deals the rows of any table to clients.
 
-    over : the factors whose combinations are the strata: "sensitive", "label" or a name in `table.columns`.
-        Without a factor all rows are one stratum.
-    alpha : Dirichlet concentration of a stratum's shares. Towards infinity every client gets the same share of
-        every stratum, towards 0 each stratum goes to one client. None: no shares are drawn; client c is stratum c, or
-        every client gets the same share where there is one stratum.
-    blocks : number of clients in each block. One block: every stratum is dealt to all clients. Several: the
-        i-th value of the first factor is dealt to the clients of block i alone.
+    Usually made by one of `Partition.random`, `Partition.by_column`, `Partition.dirichlet` and `Partition.single_group`.
+
+    Parameters
+    ----------
+    over : tuple of str
+        The factors whose combinations are the strata: "sensitive", "label" or a name in ``table.columns``. Without a factor
+        all rows are one stratum.
+    alpha : float, optional
+        Dirichlet concentration of a stratum's shares. Towards infinity every client gets the same share of every stratum,
+        towards 0 each stratum goes to one client. If None no shares are drawn: client c is stratum c, or every client gets
+        the same share where there is one stratum.
+    blocks : tuple of int
+        The number of clients in each block. With one block every stratum is dealt to all clients. With several, the i-th
+        value of the first factor is dealt to the clients of block i alone.
+
+    Examples
+    --------
+    >>> from fairfl_lite import Partition, load
+    >>> table = load("synthetic", train=80, test=20)
+    >>> splits = table.split(seed=0)
+    >>> partition = Partition.dirichlet(0.5, clients=3)
+    >>> [len(rows) for rows in partition.clients(table, splits, seed=0)["train"]]
+    [15, 10, 55]
+
+    The examples of the methods below go on from these lines.
     """
 
     over: tuple[str, ...]
@@ -49,18 +67,48 @@ class Partition:
 
     @classmethod
     def dirichlet(cls, alpha: float, clients: int, over: str = "sensitive") -> "Partition":
-        """p_a ~ Dir(alpha) over the clients for each sensitive value a (FairFed, section 6.1).
+        """Every group is spread over the clients by shares that are drawn, ``p_a ~ Dir(alpha)`` (FairFed, section 6.1).
 
-        over="sensitive+label" draws one vector for each of the four (a, y) strata instead.
+        Parameters
+        ----------
+        alpha : float
+            Concentration: 0.1 is unequal, 5000 nearly equal.
+        clients : int
+            How many clients there are.
+        over : {"sensitive", "sensitive+label"}
+            Draw one vector of shares for each sensitive value, or one for each pair of sensitive value and label.
+
+        Returns
+        -------
+        Partition
+
+        Examples
+        --------
+        >>> Partition.dirichlet(0.1, clients=5, over="sensitive+label")
+        Partition(over=('sensitive', 'label'), alpha=0.1, blocks=(5,))
         """
         choose(over, ("sensitive", "sensitive+label"), "setting of over")
         return cls(tuple(over.split("+")), alpha, (clients,))
 
     @classmethod
     def single_group(cls, alpha: float = 0.5, clients: tuple[int, int] = (2, 3)) -> "Partition":
-        """The first clients[0] clients hold a=0 alone, the others a=1 alone (FairFed, appendix C.3).
+        """The first clients hold the group a = 0 alone, and the others the group a = 1 alone (FairFed, appendix C.3).
 
-        Inside each group the shares of either label value are drawn from Dir(alpha) over its clients.
+        Parameters
+        ----------
+        alpha : float
+            Inside each group the shares of either label value are drawn from Dir(alpha) over its clients.
+        clients : tuple of two int
+            How many clients hold each group.
+
+        Returns
+        -------
+        Partition
+
+        Examples
+        --------
+        >>> Partition.single_group(clients=(2, 2))
+        Partition(over=('sensitive', 'label'), alpha=0.5, blocks=(2, 2))
         """
         if not isinstance(clients, tuple) or len(clients) != 2:
             raise FairFLError(f"single_group needs two numbers of clients, for a=0 and a=1, not {clients!r}.")
@@ -68,16 +116,64 @@ class Partition:
 
     @classmethod
     def random(cls, clients: int) -> "Partition":
-        """Rows shuffled and cut into equal chunks, sizes differing by at most one ("RND" in FAIR-FATE)."""
+        """Rows are shuffled and cut into equal chunks, whose sizes differ by at most one ("RND" in FAIR-FATE).
+
+        Parameters
+        ----------
+        clients : int
+            How many clients there are.
+
+        Returns
+        -------
+        Partition
+
+        Examples
+        --------
+        >>> Partition.random(4)
+        Partition(over=(), alpha=None, blocks=(4,))
+        """
         return cls((), None, (clients,))
 
     @classmethod
     def by_column(cls, column: str) -> "Partition":
-        """One client per value of `column`, in sorted order."""
+        """One client for each value of a column, in sorted order.
+
+        Parameters
+        ----------
+        column : str
+            A name in ``table.columns``.
+
+        Returns
+        -------
+        Partition
+
+        Examples
+        --------
+        >>> Partition.by_column("client").names(table)
+        ['x1 <= -0.5', 'x1 > -0.5']
+        """
         return cls((column,))
 
     def strata(self, table: Table) -> tuple[NDArray[np.intp], list[tuple[Any, ...]]]:
-        """(stratum id of every row [n], values of the factors for every stratum), strata in sorted order."""
+        """The strata of a table, in sorted order.
+
+        Parameters
+        ----------
+        table : Table
+            The rows.
+
+        Returns
+        -------
+        stratum : ndarray of int, shape (n,)
+            The stratum of every row.
+        values : list of tuple
+            The values of the factors for every stratum.
+
+        Examples
+        --------
+        >>> partition.strata(table)[1]
+        [(np.int8(0),), (np.int8(1),)]
+        """
         if not self.over:
             return np.zeros(len(table), np.intp), [()]
         codes, values = zip(*(pd.factorize(self._factor(table, name), sort=True) for name in self.over), strict=True)
@@ -87,26 +183,87 @@ class Partition:
         return stratum, [tuple(v[i] for v, i in zip(values, place, strict=True)) for place in places]
 
     def names(self, table: Table) -> list[str]:
-        """One name per client: the value of the column, or the client's number."""
+        """One name for each client: the value of the column, or the client's number.
+
+        Parameters
+        ----------
+        table : Table
+            The rows.
+
+        Returns
+        -------
+        list of str
+
+        Examples
+        --------
+        >>> partition.names(table)
+        ['0', '1', '2']
+        """
         if not self.blocks:
             return [str(values[0]) for values in self.strata(table)[1]]
         return [str(client) for client in range(sum(self.blocks))]
 
     def draw(self, table: Table, splits: Mapping[str, Rows], seed: int, minimum: int = 10) -> Draw:
-        """Shares of every stratum, redrawn until each client has at least `minimum` training rows.
+        """The shares of every stratum, redrawn until each client has enough training rows.
 
-        FairFed states no minimum; with minimum=0 nothing is redrawn and a client can be empty. Redraws go on along the
-        same random stream, so the result depends on `seed` and `minimum` alone, and they are counted.
+        FairFed states no minimum. Redraws go on along the same random stream, so the result depends on `seed` and `minimum`
+        alone.
+
+        Parameters
+        ----------
+        table : Table
+            The rows.
+        splits : mapping of str to ndarray of int
+            Row numbers of each part, as `Table.split` gives them.
+        seed : int
+            What the draw depends on.
+        minimum : int
+            How many training rows a client has at least. With 0 nothing is redrawn and a client can be empty.
+
+        Returns
+        -------
+        proportions : ndarray of shape (n_strata, n_clients)
+            Each row adds up to 1.
+        redraws : int
+            How many draws were refused before it.
+
+        Examples
+        --------
+        >>> proportions, redraws = partition.draw(table, splits, seed=0)
+        >>> proportions.shape, proportions.sum(axis=1).round(6)
+        ((2, 3), array([1., 1.]))
         """
         stratum, values = self.strata(table)
         return self._draw(table, stratum[splits["train"]], values, seed, minimum)
 
     def clients(self, table: Table, splits: Mapping[str, Rows], seed: int, minimum: int = 10) -> dict[str, list[Rows]]:
-        """For each split a list over clients of ascending row numbers; every row appears exactly once.
+        """The rows of each client in every part of the data. Every row appears exactly once.
 
-        All splits are cut with the same shares (`draw`). Which rows of a stratum go where is drawn on a stream
-        of each split's own, so a client's test rows do not change when a validation part is split off, unless
-        the smaller training part forces a redraw.
+        All parts are cut with the same shares, see `Partition.draw`. Which rows of a stratum go where is drawn on a stream of
+        each part's own, so a client's test rows do not change when a validation part is split off, unless the smaller
+        training part forces a redraw.
+
+        Parameters
+        ----------
+        table : Table
+            The rows.
+        splits : mapping of str to ndarray of int
+            Row numbers of each part, as `Table.split` gives them.
+        seed : int
+            What the draw depends on.
+        minimum : int
+            How many training rows a client has at least.
+
+        Returns
+        -------
+        dict of str to list of ndarray of int
+            For each part a list over clients of row numbers in ascending order.
+
+        Examples
+        --------
+        >>> dealt = partition.clients(table, splits, seed=0)
+        >>> {part: sum(len(rows) for rows in clients) for part, clients in dealt.items()}
+        {'train': 80, 'validation': 0, 'test': 20}
         """
         stratum, values = self.strata(table)
         proportions = self._draw(table, stratum[splits["train"]], values, seed, minimum).proportions

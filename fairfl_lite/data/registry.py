@@ -104,11 +104,37 @@ def _of_function(make: Callable[..., Table], name: str) -> Dataset:
 
 
 def load(name: str, *, encoding: str = "codes", sensitive: str | None = None, scaling: str = "standard", **options: Any) -> Table:
-    """The dataset as a Table; its files are fetched first when they are not on this machine.
+    """A dataset as a table. Its files are fetched first when they are not on this machine.
 
-    encoding : "codes" (categories as integers) or "onehot". sensitive : the attribute that becomes `a`, None
-    for the dataset's default. scaling : "standard", "minmax" or "none", see `table.scale`. Further options are
-    the keyword arguments of the dataset's own `build`.
+    Parameters
+    ----------
+    name : str
+        The name of the dataset: "adult", "compas", "synthetic" and others, or one of your own, see `register`.
+    encoding : {"codes", "onehot"}
+        Whether a category becomes a whole number, or a column for each of its values.
+    sensitive : str, optional
+        The attribute that becomes the group a; the dataset's default if None.
+    scaling : {"standard", "minmax", "none"}
+        How columns are scaled over all rows: to mean 0 and deviation 1, to 0..1, or not at all.
+    **options
+        Options of the dataset, which are the arguments of its own function.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    FairFLError
+        If there is no such dataset or option, or its files cannot be had. The sentence says what to do.
+
+    Examples
+    --------
+    >>> from fairfl_lite import load
+    >>> load("synthetic")
+    Table('synthetic', 7,000 rows, 3 features, sensitive='A')
+    >>> load("synthetic", train=100, test=50)
+    Table('synthetic', 150 rows, 3 features, sensitive='A')
     """
     dataset = _dataset(name)
     if dataset.build is None:
@@ -130,7 +156,31 @@ def load(name: str, *, encoding: str = "codes", sensitive: str | None = None, sc
 
 
 def images(name: str) -> Images:
-    """The dataset as Images; its files are fetched first when they are not on this machine, unless they are large."""
+    """A dataset of images. Its files are fetched first when they are not on this machine, unless they are large.
+
+    Parameters
+    ----------
+    name : str
+        The name of the dataset: "mnist" or "cifar10".
+
+    Returns
+    -------
+    Images
+
+    Raises
+    ------
+    FairFLError
+        If there is no such dataset, it is a table, or its files cannot be had.
+
+    Examples
+    --------
+    >>> from fairfl_lite import FairFLError, images
+    >>> try:
+    ...     images("synthetic")
+    ... except FairFLError as error:
+    ...     print(error)
+    Dataset 'synthetic' is a table and holds no images: use data.load('synthetic').
+    """
     dataset = _dataset(name)
     if dataset.pixels is None:
         raise FairFLError(f"Dataset {name!r} is a table and holds no images: use data.load({name!r}).")

@@ -25,8 +25,23 @@ STRIP = 1 << 16  # rows that are checked at a time, so that a check needs no cop
 class Examples:
     """The rows that all clients of all runs share.
 
-    X : float32 [n, d] or uint8 images [n, channels, side, side]. y : labels 0..classes-1. a : groups 0..groups-1.
-    classes, groups : how many there are; 0 counts them, as the largest code and one, at least two.
+    Parameters
+    ----------
+    X : ndarray of float32, shape (n, d), or of uint8, shape (n, channels, side, side)
+        Rows of a table, or images. NaN and infinite values are refused.
+    y : ndarray of int, shape (n,)
+        Labels from 0.
+    a : ndarray of int, shape (n,)
+        Groups from 0.
+    classes, groups : int
+        How many there are; 0 counts them, as the largest code and one, and at least two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import Examples
+    >>> Examples(np.zeros((4, 2)), np.array([0, 1, 2, 0]), np.zeros(4, int))
+    Examples(4 rows of 2 features, 3 classes, 2 groups)
     """
 
     X: np.ndarray
@@ -113,9 +128,30 @@ def _refuse_unless_finite(X: np.ndarray) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """Ragged rows of clients: client k of run r has rows index[start[r, k]:start[r, k + 1]] of the shared examples.
+    """Who holds which of the examples, in every run.
 
-    weight : one for each place of `index`, or empty where all rows weigh alike.
+    Client k of run r has the rows ``index[start[r, k] : start[r, k + 1]]``. `Shards.of` makes it from lists of row numbers,
+    and `Shards.deal` from examples and such lists.
+
+    Parameters
+    ----------
+    examples : Examples
+        The rows.
+    index : ndarray of int, shape (n_places,)
+        Numbers of rows, those of one client after those of the other.
+    start : ndarray of int, shape (n_runs, n_clients + 1)
+        Where each client's rows begin, and where those of the last end.
+    weight : ndarray of shape (n_places,)
+        What each row weighs in training; empty where all rows weigh alike.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import Shards
+    >>> one_run = [np.array([0, 1]), np.array([2, 3, 4])]
+    >>> shards = Shards.of(np.zeros((5, 2)), np.array([0, 1, 1, 0, 1]), np.array([0, 0, 1, 1, 1]), [one_run])
+    >>> shards.sizes, shards.rows(run=0, client=1)
+    (array([[2, 3]]), array([2, 3, 4], dtype=int32))
     """
 
     examples: Examples
@@ -131,6 +167,7 @@ class Shards:
 
     @classmethod
     def deal(cls, examples: Examples, rows: Iterable[Sequence[np.ndarray]]) -> Shards:
+        """From rows[run][client], the row numbers of each client, and the examples they are of."""
         sizes: list[list[int]] = []
         pieces = [np.empty(0, np.int32)]
         for run in rows:

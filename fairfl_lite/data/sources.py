@@ -49,19 +49,48 @@ class File:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A name, a loader, and where the raw files are.
+    """A dataset that can be loaded by its name: its loader, and where the raw files are.
 
-    title : what it is, in a few words. licence : under which its owners give it out. url : its publisher's page.
-    build : called as build(paths, encoding=..., sensitive=..., **options), returns the Table with X not yet
-        scaled. Its keyword arguments are the options a user may give. None for images.
-    pixels : for images, called as pixels(paths), returns x uint8 [rows, channels, side, side], y int64 [rows]
-        and the number of training rows, which come first. None for tables.
-    obtain : what a reader without the files has to do, as the end of a sentence.
-    patterns : globs under the local folder or the cache for files that their owner hands out and that have
-        no registered sha256. When one matches, its files are used instead of `files`.
-    origin : where the owner's files come from, for the listing.
-    generated : for rows that are made here, a text that changes whenever they would; empty for files.
-    scaled : whether `build` scales X itself, and the Table says how.
+    Parameters
+    ----------
+    name : str
+        What `load` calls it.
+    title : str
+        What it is, in a few words.
+    licence : str
+        Under which its owners give it out.
+    url : str
+        Its publisher's page.
+    build : callable, or None for images
+        Called as ``build(paths, encoding=..., sensitive=..., **options)``; returns the `Table` with X not yet scaled. Its
+        keyword arguments are the options that a user may give.
+    obtain : str
+        What a reader without the files has to do, as the end of a sentence.
+    files : tuple of File
+        The raw files, with the sha256 of each.
+    patterns : tuple of str
+        Globs under the local folder or the cache for files that their owner hands out and that have no registered sha256.
+        When one matches, its files are used in place of `files`.
+    origin : str
+        Where the owner's files come from, for the listing.
+    generated : str
+        For rows that are made by the loader, a text that changes whenever they would; empty for files.
+    pixels : callable, or None for tables
+        Called as ``pixels(paths)``; returns x of uint8, shape (n, channels, side, side), y of int64, shape (n,), and the
+        number of training rows, which come first.
+    scaled : bool
+        Whether `build` scales X itself, and the Table says how.
+
+    Attributes
+    ----------
+    stand_in : bool
+        Whether it takes the place of real data; then its name says so. A paper's own synthetic data take nobody's place.
+
+    Examples
+    --------
+    >>> from fairfl_lite import data
+    >>> data.DATASETS["adult"].stand_in, data.DATASETS["tiles-stand-in"].stand_in
+    (False, True)
     """
 
     name: str

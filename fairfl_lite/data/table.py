@@ -22,14 +22,46 @@ SCALINGS = ("standard", "minmax", "none")
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """n rows of one dataset after one choice of options.
+    """n rows of one dataset: features, label, group, and the raw columns to partition by.
 
-    X : float32 [n, d], C-contiguous, its columns scaled over all n rows as `scaling` says (see `scale`). Where
-        that is "standard", code that trains on fewer rows may scale again on those.
-    y : int8 [n], 1 = favourable label. a : int8 [n], 1 = privileged group of `sensitive`.
-    columns : raw values by name, each [n], never scaled; to partition by and to describe the data.
-    digest : sha256 over the sha256s of the raw files, the options, and the scaling unless it is "standard".
-    stand_in : True when the rows were generated in the place of real ones. note : what differs from the published data, or empty.
+    Made by `load` or `Table.from_frame`.
+
+    Parameters
+    ----------
+    name : str
+        What messages call the table.
+    X : ndarray of float32, shape (n, d)
+        Features, C-contiguous, with columns scaled over all n rows as `scaling` says. Where that is "standard", code that
+        trains on fewer rows may scale again on those.
+    y : ndarray of int8, shape (n,)
+        Labels; 1 is the favourable one.
+    a : ndarray of int8, shape (n,)
+        Groups; 1 is the privileged one of `sensitive`.
+    features : tuple of str
+        The names of the columns of X.
+    sensitive : str
+        The name of the attribute behind a.
+    columns : mapping of str to ndarray of shape (n,)
+        Raw values by name, never scaled, to partition by and to describe the data.
+    digest : str
+        sha256 over the sha256s of the raw files, the options, and the scaling unless it is "standard".
+    stand_in : bool
+        Whether the rows were generated in the place of real ones.
+    note : str
+        What differs from the published data, or empty.
+    options : mapping
+        The options with which it was loaded.
+    scaling : {"standard", "minmax", "none"}
+        How the columns of X are scaled.
+
+    Examples
+    --------
+    >>> from fairfl_lite import load
+    >>> table = load("synthetic", train=80, test=20)
+    >>> table, len(table), table.X.shape
+    (Table('synthetic', 100 rows, 3 features, sensitive='A'), 100, (100, 3))
+
+    The examples of the methods below go on from these lines.
     """
 
     name: str
@@ -87,27 +119,30 @@ class Table:
             The value of `label` that becomes y = 1; every other value becomes 0. A label of 0 and 1, of -1 and 1, or of False
             and True needs none, and 1 is favourable then.
         privileged : optional
-            The value of `sensitive` that becomes a = 1; every other value becomes 0. If None, the groups are numbered from 0 in
-            the sorted order of their values.
+            The value of `sensitive` that becomes a = 1; every other value becomes 0. If None, the groups are numbered from 0
+            in the sorted order of their values.
         encoding : {"codes", "onehot"}
-            How columns of text, categories and truth values become numbers, see `encode`. Columns of numbers stay as they are.
+            How columns of text, categories and truth values become numbers: whole numbers in the sorted order of the values,
+            or a column for each value. Columns of numbers stay as they are.
         scaling : {"standard", "minmax", "none"}
-            How the columns of X are scaled, see `scale`.
+            How the columns of X are scaled, see `load`.
 
         Returns
         -------
         Table
-            Its `columns` are all columns of the frame as they are there, for `Partition.by_column`; its digest follows from what
-            the table holds, and not from the index of the frame.
+            Its `columns` are all columns of the frame as they are there, for `Partition.by_column`; its digest follows from
+            what the table holds, and not from the index of the frame.
 
         Raises
         ------
         FairFLError
-            If `frame` is not a DataFrame, lacks a column, has a missing value, or has a label or a sensitive column that cannot
-            be used. The error is one sentence that says what to change.
+            If `frame` is not a DataFrame, lacks a column, has a missing value, or has a label or a sensitive column that
+            cannot be used. The error is one sentence that says what to change.
 
         Examples
         --------
+        >>> import pandas as pd
+        >>> from fairfl_lite import Table
         >>> frame = pd.DataFrame({"income": [1.0, 3.0], "job": ["cook", "nurse"], "sex": ["f", "m"], "paid": ["no", "yes"]})
         >>> table = Table.from_frame(frame, label="paid", sensitive="sex", favourable="yes")
         >>> table
@@ -147,12 +182,33 @@ class Table:
         return f"Table({self.name!r}, {rows:,} rows, {features} features, sensitive={self.sensitive!r}{kind})"
 
     def split(self, seed: int, test: float | str = 0.2, validation: float = 0.0) -> dict[str, Rows]:
-        """Row numbers of "train", "validation" and "test": disjoint, together all rows, each ascending.
+        """Row numbers of the parts "train", "validation" and "test".
 
-        floor((1 - test) n) rows are drawn for training; floor(validation * that) of them become the
-        validation part. The test rows of a seed do not depend on `validation`.
-        test : may also be the name of a column of "train" and "test", as a publisher gives them; then only the validation
-        rows are drawn.
+        The parts are disjoint and together all rows. ``floor((1 - test) n)`` rows are drawn for training, and
+        ``floor(validation * that)`` of them become the validation part, so the test rows of a seed do not depend on
+        `validation`.
+
+        Parameters
+        ----------
+        seed : int
+            What the draw depends on.
+        test : float or str
+            The share of the test rows. It may also be the name of a column of "train" and "test", as a publisher gives them;
+            then only the validation rows are drawn.
+        validation : float
+            The share of the training rows that become the validation part.
+
+        Returns
+        -------
+        dict of str to ndarray of int
+            Row numbers of each part, in ascending order.
+
+        Examples
+        --------
+        >>> {part: len(rows) for part, rows in table.split(0, test=0.2, validation=0.1).items()}
+        {'train': 72, 'validation': 8, 'test': 20}
+        >>> {part: len(rows) for part, rows in table.split(0, test="part").items()}
+        {'train': 80, 'validation': 0, 'test': 20}
         """
         if isinstance(test, str):
             return self._published(seed, test, validation)

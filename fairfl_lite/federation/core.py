@@ -46,16 +46,48 @@ def plain_sum(messages: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """The clients of every run; a run is one seed.
+    """The clients of every run, their rows, and how they train. A run is one seed.
 
-    shards : their rows by part ("train", "test", ...). inputs : how a model reads a row. participants : how many clients take
-    part in a round, 0 for all. engine : "fused", which serves tabular models and RankFF's network and leaves others to "plain",
-    "plain", or an Engine. init_params : where all runs start, [P], instead of at random. diverged : what happens to a model that
-    is not finite; "refuse" stops with a sentence, "keep" goes on, and it has no prediction, no loss and so no metric. attack :
-    what malicious clients make of the models and gradients they send; None is a federation of honest ones. aggregate : how
-    messages of those who take part are added up; `SecAgg` hides them from the server, and as many as it is made for take part
-    in every run.
-    A client without training rows takes no part in any round and weighs nothing.
+    Usually made by `Federation.of` or `Federation.of_images`. A client without training rows takes no part in any round and
+    weighs nothing.
+
+    Parameters
+    ----------
+    shards : mapping of str to Shards
+        The rows of the clients by part of the data: "train", "test" and what else there is.
+    model : Model
+        The network that is trained, see `fairfl_lite.models`.
+    local : ClientTraining
+        How a client trains.
+    seeds : tuple of int
+        One run for each.
+    inputs : Standard or Pixels
+        How a model reads a row.
+    aggregate : callable
+        How messages of those who take part are added up. `SecAgg` hides them from the server, and as many clients as it is
+        made for take part in every run.
+    engine : {"fused", "plain"} or Engine
+        "fused" serves tabular models, RankFF's network and supernets by compiled code, and leaves other models to "plain",
+        which is torch.
+    participants : int
+        How many clients take part in a round; 0 for all.
+    init_params : ndarray of shape (n_params,), optional
+        Where all runs start; at random if None.
+    diverged : {"refuse", "keep"}
+        What happens to a model that is not finite. "refuse" stops with a sentence. "keep" goes on, and the model has no
+        prediction, no loss and so no metric.
+    attack : Attack, optional
+        What malicious clients make of the models and gradients that they send; all are honest if None.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, FairFed, FedAvg, Federation, Partition, load
+    >>> local = ClientTraining(lr=0.1)
+    >>> fed = Federation.of(load("synthetic"), Partition.random(3), seeds=range(2), local=local)
+    >>> fed.clients, fed.sizes().tolist()
+    (3, [[1867, 1866, 1867], [1867, 1866, 1867]])
+
+    The examples of the methods below go on from these lines.
     """
 
     shards: Mapping[str, Shards]
@@ -86,10 +118,40 @@ class Federation:
         central: bool = False,
         **options: Any,
     ) -> Federation:
-        """Split and partition `table` once per seed; `minimum` as in Partition.clients.
+        """A federation of a table, which is split and dealt to clients once for each seed.
 
-        Test and validation rows go to clients in the training proportions; with `central` they stay whole at the server,
-        as parts of one client. A table in another scaling than "standard" is used as it is.
+        Parameters
+        ----------
+        table : Table
+            The rows. A table in another scaling than "standard" is used as it is.
+        partition : Partition
+            Who holds which row.
+        seeds : sequence of int
+            One run for each.
+        local : ClientTraining
+            How a client trains.
+        hidden : int
+            Units of the hidden layer of the model; 0 is logistic regression.
+        model : Model, optional
+            Another network than ``Dense(features, hidden)``.
+        test, validation : float
+            Which share of all rows is for testing, and which share of the others for validation. They go to clients in the
+            training proportions.
+        minimum : int
+            How many training rows a client has at least, see `Partition.clients`.
+        central : bool
+            Keep test and validation rows whole at the server, as parts of one client.
+        **options
+            The further arguments of `Federation`: engine, participants, attack, aggregate, init_params, diverged.
+
+        Returns
+        -------
+        Federation
+
+        Examples
+        --------
+        >>> Federation.of(load("synthetic"), Partition.random(4), range(2), local, participants=2).one().sample_clients(1).size
+        2
         """
         if not isinstance(table, Table):
             raise FairFLError(f"Federation.of takes a Table, not a {type(table).__name__}: make one of a DataFrame by "
@@ -112,10 +174,46 @@ class Federation:
     def of_images(cls, images: Images, rotations: Sequence[float], seeds: Sequence[int], local: ClientTraining, model: Model, *,
                   train: int, test: int, validation: int = 0, probe: int = 0, look: int = 0, skip: int = 0,
                   **options: Any) -> Federation:  # fmt: skip
-        """One client for each angle, in degrees, with images turned by it: `train` and `validation` of the training images after
-        the first `skip`, and `test` of the test images; no image with two clients, drawn anew for each seed.
+        """A federation with one client for each angle, whose images are turned by it.
 
-        Part "probe" is the first rows of "train", part "look" of "test": for questions that are asked a hundred times over.
+        A client has `train` and `validation` of the training images and `test` of the test images. No image is with two
+        clients, and they are drawn anew for each seed. Part "probe" is the first rows of "train" and part "look" the first of
+        "test", for questions that are asked a hundred times over.
+
+        Parameters
+        ----------
+        images : Images
+            The images.
+        rotations : sequence of float
+            The angle of each client, in degrees.
+        seeds : sequence of int
+            One run for each.
+        local : ClientTraining
+            How a client trains.
+        model : Model
+            The network that is trained.
+        train, test, validation : int
+            How many images of each part a client has.
+        probe, look : int
+            How many rows of a client these parts have; all if 0.
+        skip : int
+            How many training images are left alone, from the first on.
+        **options
+            The further arguments of `Federation`.
+
+        Returns
+        -------
+        Federation
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairfl_lite import CNN, Images
+        >>> pixels = np.zeros((60, 1, 28, 28), np.uint8)
+        >>> images = Images("mnist", pixels, np.arange(60) % 10, train=40, digest="")
+        >>> turned = Federation.of_images(images, [0, 90], range(1), local, CNN(), train=20, test=10)
+        >>> turned.clients, turned.sizes().tolist()
+        (2, [[20, 20]])
         """
         seeds = _seeds(seeds)
         shards = rotated(images, rotations, seeds, train=train, test=test, validation=validation, skip=skip)
@@ -175,14 +273,46 @@ class Federation:
 
     @property
     def clients(self) -> int:
+        """How many clients there are, those without training rows among them.
+
+        Examples
+        --------
+        >>> fed.clients
+        3
+        """
         return self.shards["train"].clients
 
     def sizes(self) -> np.ndarray:
-        """Training rows of each client [run, client]."""
+        """How many training rows each client has.
+
+        Returns
+        -------
+        ndarray of int, shape (n_runs, n_clients)
+
+        Examples
+        --------
+        >>> fed.sizes().sum(axis=1)
+        array([5600, 5600])
+        """
         return self.shards["train"].sizes
 
     def require_rows(self, on: str) -> None:
-        """Refuses a part of the data in which a client that takes part has no rows to be asked about."""
+        """Refuses a part of the data in which a client that takes part has no rows to be asked about.
+
+        Parameters
+        ----------
+        on : str
+            The part.
+
+        Raises
+        ------
+        FairFLError
+            If a client with training rows has none in this part.
+
+        Examples
+        --------
+        >>> fed.require_rows("test")
+        """
         shards = self._part(on)
         if shards.clients != self.clients or ((shards.sizes == 0) & (self.sizes() > 0)).any():
             raise FairFLError(f"Every client that trains needs rows in part {on!r}: deal it some, or ask about another part.")
@@ -218,7 +348,7 @@ class Federation:
     def run(self, methods: Method | Sequence[Method], rounds: int, *, record: Sequence[str] = ("test",),
             remember: Sequence[str] = (), eval_every: int = 1, checkpoint_dir: Path | str | None = None,
             checkpoint_every: int = 1, progress: bool = False) -> History | Histories:  # fmt: skip
-        """`rounds` rounds of a method on every seed, or of several methods on every seed at once.
+        """Rounds of a method on every seed, or of several methods on every seed at once.
 
         Parameters
         ----------
@@ -233,8 +363,8 @@ class Federation:
         eval_every : int
             Record only after every so many rounds, of which `rounds` is a multiple.
         checkpoint_dir : path, optional
-            A folder. A run of the same method on the same federation goes on from what is kept there, to the same bytes as one
-            that was never stopped.
+            A folder. A run of the same method on the same federation goes on from what is kept there, to the same bytes as
+            one that was never stopped.
         checkpoint_every : int
             Keep what was found after every so many rounds.
         progress : bool
@@ -243,6 +373,14 @@ class Federation:
         Returns
         -------
         History, or Histories by label for a sequence of methods
+
+        Examples
+        --------
+        >>> fed.run(FedAvg(), rounds=2)
+        History('fedavg', seeds=0,1, rounds=2, recorded on test)
+        >>> runs = fed.run([FedAvg(), FairFed(beta=1)], rounds=3)
+        >>> runs.values("acc").shape
+        (2, 2, 3)
         """
         if isinstance(methods, type) or not isinstance(methods, Iterable):
             require_method(methods)
@@ -263,15 +401,49 @@ class Federation:
     # --- what runs ask one at a time or together, see one.OneFederation and lockstep
 
     def one(self, seed: int | None = None) -> OneFederation:
-        """The federation of one seed, the first if None, as a method sees it: for asking clients by hand, in a notebook."""
+        """The federation of one seed as a method sees it, for asking clients by hand, in a notebook.
+
+        Parameters
+        ----------
+        seed : int, optional
+            Which one; the first if None.
+
+        Returns
+        -------
+        OneFederation
+            What it is asked is awaited in a notebook or a method. In a script, `ask` does this for all seeds.
+
+        Examples
+        --------
+        >>> fed.one(seed=1)
+        OneFederation(n=3, seed=1, model=Dense(features=3, hidden=0, start='uniform', classes=2))
+        """
         if seed is not None and seed not in self.seeds:
             raise FairFLError(f"There is no run of seed {seed}: the federation has {', '.join(map(str, self.seeds))}.")
         return OneFederation(self, 0 if seed is None else self.seeds.index(seed))
 
     def ask(self, question: Callable[..., Coroutine[Any, Any, Result]], *by_run: Any) -> list[Result]:
-        """What a question gives for each seed, all of them asked at once: fed.ask(lambda one: one.losses(model)).
+        """What a question gives for each seed, all of them asked at once.
 
-        by_run : what goes with each run, such as a History's answers: fed.ask(lambda one, model: one.losses(model), answers).
+        Parameters
+        ----------
+        question : callable
+            Called with the `OneFederation` of each seed; gives a coroutine, as all questions to clients do.
+        *by_run
+            What goes with each run, such as the answers of a `History`; the callable takes one entry of each as a further
+            argument.
+
+        Returns
+        -------
+        list
+            One answer for each seed.
+
+        Examples
+        --------
+        >>> history = fed.run(FedAvg(), rounds=1)
+        >>> losses = fed.ask(lambda one, model: one.losses(model), history.answer)
+        >>> len(losses), losses[0].shape
+        (2, (3,))
         """
         ones = [OneFederation(self, run, together=True) for run in range(len(self.seeds))]
         return advance([question(one, *(_of_run(value, run) for value in by_run)) for run, one in enumerate(ones)])
@@ -289,17 +461,44 @@ class Federation:
 
     @property
     def sums_are_plain(self) -> bool:
+        """Whether messages are added up in the open, without `SecAgg`."""
         return self.aggregate is plain_sum
 
     def added(self, messages: np.ndarray) -> np.ndarray:
-        """The sum of messages [client, ...] by the aggregate; NaN where they hold what diverged and is kept."""
+        """The sum of messages over clients, by the aggregate.
+
+        Parameters
+        ----------
+        messages : ndarray of shape (n_clients, ...)
+            One message from each client.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            NaN where the messages hold what diverged and is kept.
+        """
         limit = np.inf if self.sums_are_plain else getattr(self.aggregate, "limit", np.inf)
         if self.diverged == "keep" and not (np.abs(messages) < limit).all():
             return np.full(messages.shape[1:], np.nan)
         return self.aggregate(messages)
 
     def checked(self, params: Any, size: int, *, many: bool = False) -> np.ndarray:
-        """A model [P], or several [model, P] (with `many` only several), that can be asked or trained; refuses others."""
+        """Models that can be asked or trained; others are refused.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,) or (n_models, n_params)
+            What a method sends.
+        size : int
+            How many parameters a model has.
+        many : bool
+            Only several models are taken, and not one.
+
+        Returns
+        -------
+        ndarray
+            ``params``, as they are.
+        """
         require_answer(params)
         good = isinstance(params, np.ndarray) and params.dtype.kind == "f" and params.ndim in ((2,) if many else (1, 2))
         if not good or params.shape[-1] != size:

@@ -18,8 +18,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """counts[part] [run, round, client, group, label, prediction] of what the method answers after each round, its last state
-    and answer, and remembered memory [run, round, ...]. eval_every : rounds eval_every, 2 eval_every, ... are those recorded."""
+    """What happened in a run of one method, on every seed.
+
+    Made by `Federation.run`. After each recorded round it holds how the model that the method deploys did, as confusion
+    counts, from which every metric can be computed.
+
+    Attributes
+    ----------
+    method : str
+        The name of the method.
+    seeds : tuple of int
+        The seed of each run.
+    counts : mapping of str to ndarray of shape (n_runs, n_rounds, n_clients, n_groups, n_classes, n_classes)
+        Confusion counts by part of the data: run, recorded round, client, group, label, prediction.
+    state : State
+        The last state of the method; its arrays begin with an axis of runs.
+    answer : ndarray or Models
+        What the method deploys in the end; its arrays begin with an axis of runs.
+    memory : mapping of str to ndarray of shape (n_runs, n_rounds, ...)
+        The entries of the method's memory that were to be remembered.
+    eval_every : int
+        The rounds eval_every, 2 eval_every, ... are those recorded.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, FedAvg, Federation, Partition, load
+    >>> local = ClientTraining(lr=0.1)
+    >>> fed = Federation.of(load("synthetic"), Partition.random(3), seeds=range(2), local=local)
+    >>> history = fed.run(FedAvg(), rounds=3, remember=["weights"])
+    >>> history
+    History('fedavg', seeds=0,1, rounds=3, recorded on test)
+    >>> history.counts["test"].shape, history.memory["weights"].shape
+    ((2, 3, 3, 2, 2, 2), (2, 3, 3))
+
+    The examples of the methods below go on from these lines.
+    """
 
     method: str
     seeds: tuple[int, ...]
@@ -35,17 +68,66 @@ class History:
         return f"History({self.method!r}, seeds={listed(self.seeds)}, rounds={rounds}, recorded on {parts or 'nothing'})"
 
     def values(self, metric: str, on: str = "test") -> np.ndarray:
-        """One metric of the answer after each round, [run, round]."""
+        """One metric of the answer after each recorded round.
+
+        Parameters
+        ----------
+        metric : str
+            A name that `fairfl_lite.metrics.of_federation` takes, such as "acc", "eod" or "std_acc".
+        on : str
+            A recorded part of the data.
+
+        Returns
+        -------
+        ndarray of shape (n_runs, n_rounds)
+            NaN where the metric is undefined.
+
+        Examples
+        --------
+        >>> history.values("acc").shape
+        (2, 3)
+        """
         return metrics.of_federation(metric, self.counts[choose(on, self.counts, "recorded part of the data")])
 
     def of_run(self, run: int) -> State:
-        """The last state of one run, from which its method can be taken further by hand."""
+        """The last state of one run, from which its method can be taken further by hand.
+
+        Parameters
+        ----------
+        run : int
+            The place of its seed in ``seeds``.
+
+        Returns
+        -------
+        State
+
+        Examples
+        --------
+        >>> history.of_run(0)
+        State(params of shape (4,), memory of weights)
+        """
         return State(self.state.params[run], {name: value[run] for name, value in self.state.memory.items()})
 
     def frame(self, on: str = "test", which: Sequence[str] = ()) -> pd.DataFrame:
-        """Tidy: method, seed, round, metric, value; `client` is -1 for the federation, else the client's own metric.
+        """The history as a tidy table, with columns method, seed, round, client, metric and value.
 
-        which : names of metrics; none are all that make sense for these groups and classes.
+        Parameters
+        ----------
+        on : str
+            A recorded part of the data.
+        which : sequence of str
+            Names of metrics; all that make sense for these groups and classes if there are none.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Where `client` is -1 the value is that of the federation, otherwise the client's own.
+
+        Examples
+        --------
+        >>> frame = history.frame(which=["acc"])
+        >>> len(frame), sorted(frame["client"].unique().tolist())
+        (24, [-1, 0, 1, 2])
         """
         import pandas as pd
 
@@ -73,8 +155,29 @@ class History:
 
 @dataclass(frozen=True)
 class Histories(Mapping[str, History]):
-    """The histories of several methods that ran together, by label: a method's name, with the settings in which it differs from
-    others of that name, as in "fairfed beta=20.0"."""
+    """The histories of several methods, by their labels.
+
+    Made by `Federation.run` for a list of methods. A label is the method's name with the settings in which it differs from
+    others of that name, as in "fairfed beta=20". It is iterated over like a dict.
+
+    Attributes
+    ----------
+    by_label : mapping of str to History
+        The histories.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, FairFed, FedAvg, Federation, Partition, load
+    >>> local = ClientTraining(lr=0.1)
+    >>> fed = Federation.of(load("synthetic"), Partition.random(3), seeds=range(2), local=local)
+    >>> runs = fed.run([FedAvg(), FairFed(beta=1), FairFed(beta=5)], rounds=2)
+    >>> list(runs)
+    ['fedavg', 'fairfed beta=1', 'fairfed beta=5']
+    >>> runs["fedavg"]
+    History('fedavg', seeds=0,1, rounds=2, recorded on test)
+
+    The examples of the methods below go on from these lines.
+    """
 
     by_label: Mapping[str, History]
 
@@ -91,13 +194,48 @@ class Histories(Mapping[str, History]):
         return len(self.by_label)
 
     def values(self, metric: str | None = None, on: str = "test") -> Any:
-        """One metric of every method after each round, [method, run, round]; without one the histories, as of any mapping."""
+        """One metric of every method after each recorded round.
+
+        Parameters
+        ----------
+        metric : str, optional
+            A name that `fairfl_lite.metrics.of_federation` takes. Without one the histories are given, as by any mapping.
+        on : str
+            A recorded part of the data.
+
+        Returns
+        -------
+        ndarray of shape (n_methods, n_runs, n_rounds)
+            In the order of the labels.
+
+        Examples
+        --------
+        >>> runs.values("acc").shape
+        (3, 2, 2)
+        """
         if metric is None:
             return self.by_label.values()
         return np.stack([history.values(metric, on) for history in self.by_label.values()])
 
     def frame(self, on: str = "test", which: Sequence[str] = ()) -> pd.DataFrame:
-        """The frames of all histories, with their labels in column "method"."""
+        """The tidy tables of all histories below one another, with their labels in column "method".
+
+        Parameters
+        ----------
+        on : str
+            A recorded part of the data.
+        which : sequence of str
+            Names of metrics, see `History.frame`.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Examples
+        --------
+        >>> runs.frame(which=["eod"]).groupby("method", sort=False).size().to_dict()
+        {'fedavg': 16, 'fairfed beta=1': 16, 'fairfed beta=5': 16}
+        """
         import pandas as pd
 
         parts = [history.frame(on, which).assign(method=label) for label, history in self.by_label.items()]

@@ -58,11 +58,38 @@ class Request:
 
 
 class OneFederation:
-    """The clients of one federation under one seed, whom a method's server asks.
+    """The clients of one federation under one seed, as a method's server sees them.
 
-    n : how many there are; they are numbered from 0. seed, model, local : the run's seed, its model, and how clients train.
-    participants : how many take part in a round, 0 for all. parts : the names of the parts that their rows are dealt to.
-    remembered : what was worked out for these clients and does not change, see Debias.
+    `Federation.run` hands it to a method, and `Federation.one` gives it to you. A question to clients is awaited, as in
+    ``await fed.losses(params, clients)``; in a script `Federation.ask` does this. Arrays begin with an axis of the clients
+    that were named, in the order in which they were named.
+
+    Attributes
+    ----------
+    n : int
+        How many clients there are; they are numbered from 0.
+    seed : int
+        The seed of the run.
+    model : Model
+        The network that is trained.
+    local : ClientTraining
+        How clients train.
+    participants : int
+        How many clients take part in a round, 0 for all.
+    remembered : dict
+        What was worked out for these clients and does not change, see `Debias`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import ClientTraining, Federation, Partition, load
+    >>> local = ClientTraining(lr=0.1)
+    >>> fed = Federation.of(load("synthetic"), Partition.random(3), range(1), local, participants=2)
+    >>> one, zeros = fed.one(), np.zeros(4, np.float32)
+    >>> one.n, one.seed
+    (3, 0)
+
+    The examples of the methods below go on from these lines.
     """
 
     def __init__(self, fed: Federation, run: int, *, together: bool = False, honest: bool = False) -> None:
@@ -84,11 +111,36 @@ class OneFederation:
 
     @cached_property
     def all_clients(self) -> np.ndarray:
-        """The clients that have training rows, ascending. Others take no part in anything."""
+        """The clients that have training rows, in ascending order. Others take no part in anything.
+
+        Examples
+        --------
+        >>> one.all_clients
+        array([0, 1, 2])
+        """
         return np.flatnonzero(self._sizes)
 
     def sample_clients(self, t: int) -> np.ndarray:
-        """Who takes part in round t, ascending: `participants` of the clients with training rows, drawn without replacement."""
+        """Who takes part in a round.
+
+        They are drawn without replacement from the clients with training rows, as many as `participants` says. All methods of
+        a seed have the same clients in the same round.
+
+        Parameters
+        ----------
+        t : int
+            The number of the round, from 1.
+
+        Returns
+        -------
+        ndarray of int, shape (n_participants,)
+            Numbers of clients, in ascending order.
+
+        Examples
+        --------
+        >>> one.sample_clients(1).shape
+        (2,)
+        """
         if not self.participants:
             return self.all_clients
         drawn = self._fed.drawn  # shared by all methods of a seed
@@ -101,61 +153,219 @@ class OneFederation:
         return drawn[self._run, t].copy()
 
     def sizes(self, clients: np.ndarray) -> np.ndarray:
-        """n_k, how many training rows each of them has, [client]."""
+        """How many training rows each of these clients has, n_k.
+
+        Parameters
+        ----------
+        clients : ndarray of int, shape (n_clients,)
+            Whom it is about.
+
+        Returns
+        -------
+        ndarray of int, shape (n_clients,)
+
+        Examples
+        --------
+        >>> one.sizes(one.all_clients)
+        array([1867, 1866, 1867])
+        """
         return self._sizes[clients]
 
     def shares(self, clients: np.ndarray) -> np.ndarray:
-        """n_k / n, [client], n the training rows of all that are named."""
+        """Which share of the training rows of all that are named each of these clients has, n_k / n.
+
+        Parameters
+        ----------
+        clients : ndarray of int, shape (n_clients,)
+            Whom it is about.
+
+        Returns
+        -------
+        ndarray of shape (n_clients,)
+            They add up to 1.
+
+        Examples
+        --------
+        >>> one.shares(one.all_clients).round(2)
+        array([0.33, 0.33, 0.33])
+        """
         sizes = self._sizes[clients]
         return sizes / sizes.sum()
 
     def by_client(self, values: np.ndarray, clients: np.ndarray, others: Any = 0.0) -> np.ndarray:
-        """values [client, ...] of those named in their places among all n clients, [n, ...]; the rest get `others`."""
+        """Values of some clients in their places among all clients.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_clients, ...)
+            One value for each of the clients that are named.
+        clients : ndarray of int, shape (n_clients,)
+            Whose they are.
+        others : scalar
+            What the rest get.
+
+        Returns
+        -------
+        ndarray of shape (n, ...)
+
+        Examples
+        --------
+        >>> one.by_client(np.array([0.3, 0.7]), np.array([0, 2]))
+        array([0.3, 0. , 0.7])
+        """
         values = np.asarray(values)
         out = np.full((self.n, *values.shape[1:]), others, np.result_type(values, type(others)))
         out[clients] = values
         return out
 
     def rng(self, purpose: str, t: int = 0) -> np.random.Generator:
-        """The random stream (seed, purpose, t)."""
+        """A stream of random numbers that depends on the seed, a purpose and a round alone.
+
+        Parameters
+        ----------
+        purpose : str
+            What it is for; other words give independent numbers.
+        t : int
+            The number of the round.
+
+        Returns
+        -------
+        numpy.random.Generator
+
+        Examples
+        --------
+        >>> one.rng("coin", 1).random() == one.rng("coin", 1).random()
+        True
+        """
         return streams.stream(self.seed, purpose, t)
 
     def init_params(self) -> np.ndarray:
-        """The server's first model, [P]."""
+        """The server's first model.
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+
+        Examples
+        --------
+        >>> one.init_params().shape
+        (4,)
+        """
         first = self._fed.init_params
         if first is None:
             return self.model.init(self.rng("start"))
         return np.array(first, np.float64 if np.asarray(first).dtype == np.float64 else np.float32)
 
     def holders(self, on: str) -> int:
-        """Among how many the rows of a part are dealt; 0 where there is no such part. One is the server, where it keeps it."""
+        """Among how many the rows of a part of the data are dealt.
+
+        Parameters
+        ----------
+        on : str
+            The part.
+
+        Returns
+        -------
+        int
+            0 where there is no such part, and 1 where the server keeps it.
+
+        Examples
+        --------
+        >>> one.holders("test"), one.holders("elsewhere")
+        (3, 0)
+        """
         return self._fed.shards[on].clients if on in self._fed.shards else 0
 
     def rows_of(self, on: str) -> np.ndarray:
-        """How many rows of a part each of its holders has."""
+        """How many rows of a part of the data each of its holders has.
+
+        Parameters
+        ----------
+        on : str
+            The part.
+
+        Returns
+        -------
+        ndarray of int, shape (n_holders,)
+
+        Examples
+        --------
+        >>> one.rows_of("test")
+        array([467, 466, 467])
+        """
         return self._part(on).sizes[self._run]
 
     @property
     def parts(self) -> tuple[str, ...]:
+        """The names of the parts of the data that rows are dealt to.
+
+        Examples
+        --------
+        >>> one.parts
+        ('train', 'validation', 'test')
+        """
         return tuple(self._fed.shards)
 
     @property
     def secure(self) -> bool:
-        """Whether the server learns sums alone."""
+        """Whether the server learns sums alone.
+
+        Examples
+        --------
+        >>> one.secure
+        False
+        """
         return not self._fed.sums_are_plain
 
     def require_rows(self, on: str) -> None:
-        """Refuses a part of the data in which a client that takes part has no rows to be asked about."""
+        """Refuses a part of the data in which a client that takes part has no rows to be asked about.
+
+        Parameters
+        ----------
+        on : str
+            The part.
+
+        Raises
+        ------
+        FairFLError
+            If a client with training rows has none in this part.
+
+        Examples
+        --------
+        >>> one.require_rows("test")
+        """
         self._fed.require_rows(on)
 
     # --- what it asks
 
     async def train(self, params: np.ndarray, clients: np.ndarray, t: int, *, rows: TrainingRows | None = None,
                     local: ClientTraining | None = None, toward: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
-        """Local training from params [P], or [client, P] for models of their own: [client, P].
+        """Local training of some clients.
 
-        rows : how clients debias their training rows, see Debias. local : another training than the federation's. toward : the
-        anchor of its proximal term, in a shape of params.
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,) or (n_clients, n_params)
+            Where they start: one model for all, or one for each.
+        clients : ndarray of int, shape (n_clients,)
+            Who trains.
+        t : int
+            The number of the round, from 1, on which the learning rate and the order of rows depend.
+        rows : TrainingRows, optional
+            How clients debias their training rows, see `Debias.training_rows`.
+        local : ClientTraining, optional
+            Another training than the federation's.
+        toward : ndarray of shape (n_params,) or (n_clients, n_params), optional
+            The anchor of its proximal term; the model that was given if None.
+
+        Returns
+        -------
+        ndarray of shape (n_clients, n_params)
+            The models after training; of a malicious client what it sends instead, see `Attack`.
+
+        Examples
+        --------
+        >>> fed.ask(lambda one: one.train(zeros, one.all_clients, 1))[0].shape
+        (3, 4)
         """
         given, model = self._models(params, clients)
         local = local or self.local
@@ -166,38 +376,144 @@ class OneFederation:
 
     async def confusion(self, params: Answer, clients: np.ndarray | None = None, on: str = "train", *, each_model: bool = False
                         ) -> np.ndarray:  # fmt: skip
-        """Confusion counts of a model on the clients' rows, [client, group, label, prediction].
+        """Confusion counts of a model on the clients' rows.
 
-        params : one model for all [P], one for each [client, P], or Models. clients : all holders of the part if None.
-        each_model : every model of params [model, P] on every client's rows, [model, client, group, label, prediction].
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,) or (n_clients, n_params), or Models
+            One model for all, one for each client, or several that clients share.
+        clients : ndarray of int, shape (n_clients,), optional
+            Who is asked; all holders of the part if None.
+        on : str
+            The part of the data.
+        each_model : bool
+            Ask every client about every model of `params`, of shape (n_models, n_params).
+
+        Returns
+        -------
+        ndarray of int, shape (n_clients, n_groups, n_classes, n_classes)
+            Rows by group, label and prediction; with `each_model` an axis of models comes first.
+
+        Examples
+        --------
+        >>> fed.ask(lambda one: one.confusion(zeros, on="test"))[0].shape
+        (3, 2, 2, 2)
         """
         return (await self._score(params, clients, on, each_model, False))[0]
 
     async def losses(self, params: Answer, clients: np.ndarray | None = None, on: str = "train", *, each_model: bool = False
                      ) -> np.ndarray:  # fmt: skip
-        """Mean log loss, [client], or [model, client] with `each_model`; as `confusion`. NaN for one without rows in the part."""
+        """Mean log loss of a model on the rows of each client.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,) or (n_clients, n_params), or Models
+            One model for all, one for each client, or several that clients share.
+        clients : ndarray of int, shape (n_clients,), optional
+            Who is asked; all holders of the part if None.
+        on : str
+            The part of the data.
+        each_model : bool
+            Ask every client about every model of `params`, of shape (n_models, n_params).
+
+        Returns
+        -------
+        ndarray of shape (n_clients,), or (n_models, n_clients) with `each_model`
+            NaN for a client without rows in the part.
+
+        Examples
+        --------
+        >>> fed.ask(lambda one: one.losses(zeros))[0].round(3)
+        array([0.693, 0.693, 0.693])
+        """
         counts, losses = await self._score(params, clients, on, each_model, True)
         with np.errstate(invalid="ignore", divide="ignore"):
             return losses / counts.sum(axis=(-3, -2, -1))
 
     async def best_model(self, models: np.ndarray, clients: np.ndarray, on: str = "train") -> np.ndarray:
-        """Which of models [model, P] has the lowest mean log loss on the rows of each client, [client]; the first of equals."""
+        """Which of several models has the lowest mean log loss on the rows of each client.
+
+        Parameters
+        ----------
+        models : ndarray of shape (n_models, n_params)
+            The models.
+        clients : ndarray of int, shape (n_clients,)
+            Who is asked.
+        on : str
+            The part of the data.
+
+        Returns
+        -------
+        ndarray of int, shape (n_clients,)
+            Numbers of models; of equals the first.
+
+        Examples
+        --------
+        >>> models = np.array([zeros, [0, 0, 0, 9]], np.float32)
+        >>> fed.ask(lambda one: one.best_model(models, one.all_clients))[0]
+        array([0, 0, 0])
+        """
         models = self._fed.checked(models, self._length, many=True)
         return await self._ask(("best model", on, len(models)), clients, models, np.zeros(len(clients), np.int64))
 
     async def logits(self, params: Answer, clients: np.ndarray | None = None, on: str = "train") -> list[np.ndarray]:
-        """The logits of the rows of each client, [rows] or [rows, classes], in the order of its rows."""
+        """The logits of the rows of each client, in the order of its rows.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,) or (n_clients, n_params), or Models
+            One model for all, one for each client, or several that clients share.
+        clients : ndarray of int, shape (n_clients,), optional
+            Who is asked; all holders of the part if None.
+        on : str
+            The part of the data.
+
+        Returns
+        -------
+        list of ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
+            One array for each client.
+
+        Examples
+        --------
+        >>> [found.shape for found in fed.ask(lambda one: one.logits(zeros, on="test"))[0]]
+        [(467,), (466,), (467,)]
+        """
         clients = self._holders(clients, on)
         theta, model = self._models(params, clients)
         return await self._ask(("logits", on), clients, theta, model)
 
     async def value_and_gradient(self, params: Answer, clients: np.ndarray, of: Of = mean_loss, *, on: str = "train", t: int = 0,
                                  batch: int = 0) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-        """Any function of the logits of a client's rows, and its gradient by the parameters: ([client], [client, P]).
+        """Any function of the logits of a client's rows, and its gradient by the parameters.
 
-        of : called with logits, labels and groups of a client's rows, as torch tensors; gives one value, or a vector, and then
-        the answer is ([client, value], [client, value, P]). By default the mean log loss. batch : how many rows of each client,
-        drawn for round t; 0 for all of them. A client without rows has the value NaN and the gradient 0.
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,) or (n_clients, n_params), or Models
+            One model for all, one for each client, or several that clients share.
+        clients : ndarray of int, shape (n_clients,)
+            Who is asked.
+        of : callable
+            Called with logits, labels and groups of a client's rows, as torch tensors; gives one value, or a vector. By
+            default the mean log loss.
+        on : str
+            The part of the data.
+        t : int
+            The round for which a batch is drawn.
+        batch : int
+            How many rows of each client are drawn; 0 for all of them.
+
+        Returns
+        -------
+        values : ndarray of shape (n_clients,), or (n_clients, n_values) for a vector
+            NaN for a client without rows.
+        gradients : ndarray of shape (n_clients, n_params), or (n_clients, n_values, n_params) for a vector
+            0 for a client without rows.
+
+        Examples
+        --------
+        >>> loss, slope = fed.ask(lambda one: one.value_and_gradient(zeros, one.all_clients))[0]
+        >>> loss.round(3), slope.shape
+        (array([0.693, 0.693, 0.693]), (3, 4))
         """
         if not isinstance(batch, int | np.integer) or batch < 0:
             raise FairFLError(f"batch must be a whole number of at least 0, not {batch!r}.")
@@ -207,23 +523,83 @@ class OneFederation:
         return (values[:, 0], slopes[:, 0]) if values.shape[1] == 1 else (values, slopes)
 
     async def group_label_counts(self, clients: np.ndarray, on: str = "train") -> np.ndarray:
-        """How many rows of each group and label each of them has, [client, group, label]."""
+        """How many rows of each group and label each client has.
+
+        Parameters
+        ----------
+        clients : ndarray of int, shape (n_clients,)
+            Who is asked.
+        on : str
+            The part of the data.
+
+        Returns
+        -------
+        ndarray of int, shape (n_clients, n_groups, n_labels)
+
+        Examples
+        --------
+        >>> fed.ask(lambda one: one.group_label_counts(one.all_clients))[0].shape
+        (3, 2, 2)
+        """
         return self._part(on).census()[self._run, clients]
 
     @cached_property
     def honest(self) -> OneFederation:
-        """The same clients without an attack: for what they train and keep to themselves."""
+        """The same clients without an attack, for what they train and keep to themselves.
+
+        Examples
+        --------
+        >>> one.honest is one
+        True
+        """
         return OneFederation(self._fed, self._run, together=self._together, honest=True) if self._attack else self
 
     def with_model(self, model: Model, engine: str | Engine = "fused") -> OneFederation:
-        """The same clients with another network, for questions about that."""
+        """The same clients with another network, for questions about that.
+
+        Parameters
+        ----------
+        model : Model
+            The network.
+        engine : {"fused", "plain"} or Engine
+            What computes, see `Federation`.
+
+        Returns
+        -------
+        OneFederation
+
+        Examples
+        --------
+        >>> from fairfl_lite import Dense
+        >>> one.with_model(Dense(3, hidden=4)).init_params().shape
+        (21,)
+        """
         fed = replace(self._fed, model=model, engine=engine, init_params=None)
         return OneFederation(fed, self._run, together=self._together, honest=self._attack is None)
 
     # --- what it learns from their messages
 
     def sum(self, messages: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-        """sum_k w_k m_k of one message from each client, [client, ...] -> [...]; all that the server learns of them."""
+        """The sum of one message from each client, and all that the server learns of them.
+
+        ``sum_k w_k m_k``, in double precision.
+
+        Parameters
+        ----------
+        messages : ndarray of shape (n_clients, ...)
+            One message from each client.
+        weights : ndarray of shape (n_clients,), optional
+            What each of them weighs; 1 if None.
+
+        Returns
+        -------
+        ndarray of shape (...)
+
+        Examples
+        --------
+        >>> one.sum(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5, 1.0]))
+        array([3.5, 5. ])
+        """
         require_answer(messages)
         messages = np.asarray(messages)
         if not self._fed.sums_are_plain:
@@ -240,7 +616,26 @@ class OneFederation:
         return total
 
     def average(self, models: np.ndarray, weights: np.ndarray | float) -> np.ndarray:
-        """sum_k w_k theta_k / sum_k w_k, both sums in one message: [client, P] -> [P]. One number weighs all alike."""
+        """The weighted average of one model from each client, with both sums in one message.
+
+        ``sum_k w_k theta_k / sum_k w_k``.
+
+        Parameters
+        ----------
+        models : ndarray of shape (n_clients, n_params)
+            One model from each client.
+        weights : ndarray of shape (n_clients,), or float
+            What each of them weighs. One number weighs all alike.
+
+        Returns
+        -------
+        ndarray of shape (n_params,)
+
+        Examples
+        --------
+        >>> one.average(np.array([[1.0, 2.0], [3.0, 6.0]]), np.array([3, 1]))
+        array([1.5, 3. ])
+        """
         require_answer(models)
         weights = np.asarray(weights, np.float64)
         if not weights.ndim:

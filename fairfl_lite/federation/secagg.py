@@ -422,16 +422,38 @@ class Server:
 
 @dataclass(frozen=True)
 class SecAgg:
-    """Secure sums over `clients` clients, refused when `dropouts` of them, or more, drop out.
+    """Secure sums over a number of clients: the server learns the sum and no summand.
 
-    With n = clients and t = dropouts, any t - 1 dropouts are survived and t are refused:
-    threshold = n - t + 1 clients must stay, and as many shares reconstruct a secret. t = 1, the default,
-    wants everybody to stay. t is at most (n + 1) // 2, so that threshold > n / 2: otherwise two halves of the
-    clients, told different stories about a client, could give away both of its secrets.
+    With n = clients and t = dropouts, any t - 1 dropouts are survived and t are refused: n - t + 1 clients must stay, and as
+    many shares reconstruct a secret. A sum is exact up to ``n 2^-(fraction_bits + 1)``, then rounded to float64; `encode`
+    states the range. Give it to a federation as ``aggregate``. It needs the extra "secure".
 
-    A sum is exact up to n 2^-(fraction_bits + 1), then rounded to float64; `encode` states the range.
-    Randomness is the operating system's. With `seed` all keys follow from it by HKDF and a notebook shows the
-    same bytes at each run: for teaching only. `transcript` holds what the server saw in the latest sum.
+    Parameters
+    ----------
+    clients : int
+        How many clients there are, 2 or more.
+    dropouts : int
+        How many dropouts are refused. 1 wants everybody to stay. It is at most (n + 1) // 2, so that more than half must
+        stay: otherwise two halves of the clients, told different stories about a client, could give away both of its secrets.
+    fraction_bits : int
+        How many binary places of a number are kept, from 0 to 52.
+    seed : int, optional
+        Randomness is the operating system's. With a seed all keys follow from it by HKDF and a notebook shows the same bytes
+        at each run; this is for teaching only.
+
+    Attributes
+    ----------
+    transcript : list of Message
+        What the server saw in the latest sum.
+
+    Examples
+    --------
+    >>> from fairfl_lite import SecAgg
+    >>> secure = SecAgg(clients=3, dropouts=2, seed=0)
+    >>> secure.sum([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    array([ 9., 12.])
+
+    The examples of the methods below go on from these lines.
     """
 
     clients: int
@@ -455,12 +477,24 @@ class SecAgg:
 
     @property
     def threshold(self) -> int:
-        """n - t + 1."""
+        """How many clients must stay, n - t + 1.
+
+        Examples
+        --------
+        >>> secure.threshold
+        2
+        """
         return self.clients - self.dropouts + 1
 
     @property
     def limit(self) -> float:
-        """What every value of a message must be below in size, see `encode`."""
+        """What every value of a message must be below in size, see `encode`.
+
+        Examples
+        --------
+        >>> secure.limit
+        715827882.6666666
+        """
         return _limit(self.fraction_bits, self.clients)
 
     def require(self, step: str, present: Collection[int], malformed: Collection[int] = ()) -> None:
@@ -504,10 +538,25 @@ class SecAgg:
         return tuple(Client(k, self, _stream(derive(secret, f"client {k}"))) for k in range(self.clients))
 
     def sum(self, values: ArrayLike, dropped: Collection[int] = (), silent: Collection[int] = ()) -> NDArray[np.float64]:
-        """Sum over the first axis of values [client, ...] by one run of the protocol.
+        """The sum over clients, by one run of the protocol.
 
-        `dropped` clients leave before their masked input and are not in the sum; `silent` ones leave after it
-        and are in the sum. Together they must be fewer than `dropouts`.
+        Parameters
+        ----------
+        values : array_like of shape (clients, ...)
+            One message from each client.
+        dropped : collection of int
+            Clients who leave before their masked input, and are not in the sum.
+        silent : collection of int
+            Clients who leave after it, and are in the sum. Together with those dropped they must be fewer than `dropouts`.
+
+        Returns
+        -------
+        ndarray of shape (...)
+
+        Examples
+        --------
+        >>> secure.sum([[1.0], [2.0], [4.0]], dropped=[2])
+        array([3.])
         """
         x = _reals(values)
         if x.ndim == 0 or len(x) != self.clients:

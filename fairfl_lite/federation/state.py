@@ -17,9 +17,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What the server carries from round to round: its model [P] and whatever else its method remembers.
+    """What the server carries from round to round: its model, and whatever else its method remembers.
 
-    Arrays and numbers only, so that a run can be kept and goes on to the same bytes.
+    Memory holds arrays and numbers only, so that a run can be kept and goes on to the same bytes.
+
+    Parameters
+    ----------
+    params : ndarray of shape (n_params,)
+        The server's model.
+    memory : mapping of str to ndarray or number
+        What the method remembers, by name; ``state[name]`` reads it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import State
+    >>> state = State(np.zeros(4), {"step": 0.5})
+    >>> state, state["step"]
+    (State(params of shape (4,), memory of step), 0.5)
     """
 
     params: np.ndarray
@@ -33,9 +48,24 @@ class State:
 
 
 class Models(NamedTuple):
-    """Several models and whose they are: models [model, P], of [client] the number of each client's model.
+    """Several models, and which of them each client has.
 
-    For groups that share one: nothing is copied for each client.
+    For groups that share a model: nothing is copied for each client.
+
+    Parameters
+    ----------
+    models : ndarray of shape (n_models, n_params)
+        The models.
+    of : ndarray of int, shape (n_clients,)
+        The number of each client's model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import Models
+    >>> groups = Models(np.zeros((2, 4)), np.array([0, 0, 1]))
+    >>> groups.models[groups.of].shape
+    (3, 4)
     """
 
     models: np.ndarray
@@ -47,27 +77,114 @@ Answer = np.ndarray | Models
 
 
 class Method(ABC):
-    """What the server of one federation does: `start` makes the first state, `round` the next one, `answer` is what it deploys.
+    """What the server of one federation does: it starts, it makes a round of the one before, and it deploys a model.
 
-    Where a method asks its clients something it awaits the answer. It does not know how many runs go beside its own.
+    Derive a class from it with a `name` and the coroutines `start` and `round`. Where a method asks its clients something it
+    awaits the answer. It does not know how many runs go beside its own.
 
-    must_see : what of single clients the server has to see, in words that follow "must see"; "" where sums over those who take
-    part suffice, and only such a method runs with a secure aggregate. Of such a method the server learns what comes out of
-    `fed.sum` and `fed.average`. Who takes part, and with how many rows, is known to all. A client works by itself with what it
-    finds on its rows, with what it kept, and with what the server tells everybody. Memory holds all of it, for the reader.
+    Attributes
+    ----------
+    name : str
+        The label of the method's history.
+    must_see : str
+        What of single clients the server has to see, in words that follow "must see"; "" where sums over those who take part
+        suffice, and only such a method runs with a secure aggregate. Of such a method the server learns what comes out of
+        ``fed.sum`` and ``fed.average``. Who takes part, and with how many rows, is known to all. A client works by itself
+        with what it finds on its rows, with what it kept, and with what the server tells everybody. Memory holds all of it,
+        for the reader.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, Federation, Method, Partition, State, load
+    >>> class Average(Method):
+    ...     name = "average"
+    ...
+    ...     async def start(self, fed):
+    ...         return State(fed.init_params())
+    ...
+    ...     async def round(self, fed, state, t):
+    ...         clients = fed.sample_clients(t)
+    ...         local = await fed.train(state.params, clients, t)
+    ...         return State(fed.average(local, fed.sizes(clients)))
+    >>> fed = Federation.of(load("synthetic"), Partition.random(3), range(2), ClientTraining(lr=0.1))
+    >>> fed.run(Average(), rounds=3)
+    History('average', seeds=0,1, rounds=3, recorded on test)
+
+    The examples of the methods below go on from these lines.
     """
 
     name: str
     must_see: str = ""
 
     @abstractmethod
-    async def start(self, fed: OneFederation) -> State: ...
+    async def start(self, fed: OneFederation) -> State:
+        """Makes the state before the first round.
+
+        Parameters
+        ----------
+        fed : OneFederation
+            The clients of one seed.
+
+        Returns
+        -------
+        State
+
+        Examples
+        --------
+        >>> fed.ask(lambda one: Average().start(one))[0]
+        State(params of shape (4,), memory of nothing)
+        """
+        ...
 
     @abstractmethod
-    async def round(self, fed: OneFederation, state: State, t: int) -> State: ...
+    async def round(self, fed: OneFederation, state: State, t: int) -> State:
+        """Makes the state after round t of the one before it.
+
+        Parameters
+        ----------
+        fed : OneFederation
+            The clients of one seed.
+        state : State
+            What `start` or the round before made. It must be left as it is.
+        t : int
+            The number of the round, from 1.
+
+        Returns
+        -------
+        State
+
+        Examples
+        --------
+        >>> async def two_rounds(one):
+        ...     method = Average()
+        ...     state = await method.start(one)
+        ...     for t in (1, 2):
+        ...         state = await method.round(one, state, t)
+        ...     return state
+        >>> fed.ask(two_rounds)[0]
+        State(params of shape (4,), memory of nothing)
+        """
+        ...
 
     def answer(self, state: State) -> Answer:
-        """What a client would use after this round; the server's model, unless a method says otherwise."""
+        """What a client would use after this round; the server's model, unless a method says otherwise.
+
+        Parameters
+        ----------
+        state : State
+            What a round made.
+
+        Returns
+        -------
+        ndarray of shape (n_params,) or (n_clients, n_params), or Models
+            One model for all clients, one for each, or several that they share.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Average().answer(State(np.zeros(4))).shape
+        (4,)
+        """
         return state.params
 
 

@@ -14,17 +14,36 @@ from fairfl_lite.programs import project_simplex
 
 @dataclass(frozen=True)
 class AFL(Method):
-    """min over theta, max over lambda in the simplex, of sum_k lambda_k F_k(theta): in each round a step down and a step up.
+    """AFL: the model that is best for the worst mixture of clients (Mohri, Sivek and Suresh, ICML 2019).
 
-    theta <- theta - lr sum_k lambda_k grad F_k(theta), lambda <- projection of lambda + lr_lambda F(theta) onto the simplex,
-    both from the theta and lambda of the round before; lambda starts uniform, and is in memory as "weights". The answer is the
-    average of the models after rounds 1 to t, to which the theory applies.
+    It is one of EFFL's baselines. ``min over theta, max over lambda in the simplex, of sum_k lambda_k F_k(theta)``: in each
+    round a step down, ``theta <- theta - lr sum_k lambda_k grad F_k(theta)``, and a step up, lambda <- projection of ``lambda +
+    lr_lambda F(theta)`` onto the simplex, both from the theta and lambda of the round before. lambda starts uniform, and is in
+    memory as "weights". The answer is the average of the models after rounds 1 to t, to which the theory applies.
 
-    batch : rows of each client in a round's gradient and loss, 0 for all. lr_lambda = 0 is gradient descent on the plain mean of
-    the clients' losses; one client always has lambda = 1.
-    Every client is needed in every round, because lambda compares them all. The server must see every loss by itself, because the
-    projection sorts them. The public code of q-FFL's authors, from which others take AFL, projects wrongly: it keeps a client too
-    many, (1.2, 0.15) becomes (1.025, 0), and the weights sum to more than 1. Ours are the nearest point of the simplex.
+    Every client is needed in every round, because lambda compares them all. The server must see every loss by itself, because
+    the projection sorts them. The public code of q-FFL's authors, from which others take AFL, projects wrongly: it keeps a
+    client too many, (1.2, 0.15) becomes (1.025, 0), and the weights sum to more than 1. Ours are the nearest point of the
+    simplex.
+
+    Parameters
+    ----------
+    lr : float
+        Length of the step down.
+    lr_lambda : float
+        Length of the step up. ``lr_lambda=0`` is gradient descent on the plain mean of the clients' losses; one client always
+        has lambda = 1.
+    batch : int
+        Rows of each client in a round's gradient and loss; 0 for all.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import AFL, ClientTraining, Federation, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining())
+    >>> fed.run(AFL(lr_lambda=0), rounds=3).state["weights"][0]
+    array([0.5, 0.5])
     """
 
     must_see = "every client's loss"

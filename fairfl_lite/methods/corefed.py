@@ -14,12 +14,32 @@ from fairfl_lite.methods.settings import require
 
 @dataclass(frozen=True)
 class CoreFed(Method):
-    """Maximise sum_i log u_i (Chaudhury et al., 2022): agents train, and weigh 1 / u_i(theta) in the server's step.
+    """CoreFed: agents weigh what they have to gain in proportion (Chaudhury et al., 2022); RankFF's second baseline.
 
-    scaling : "normalised" is theta + sum_i w_i (theta_i - theta) / sum_i w_i, w_i = 1 / u_i; "sum" divides by the number of
-    agents instead, so the step is longer where utilities are below 1. u_i = M - loss_i(theta) is taken as at least `floor`,
-    since a model that has learnt nothing has a negative one. With equal utilities "normalised" is FedAvg of equal agents.
-    An agent finds its own weight, so the server needs sums alone.
+    It maximises ``sum_i log u_i``, ``u_i = M - loss_i(theta)``: agents train, and weigh ``w_i = 1 / u_i(theta)`` in the
+    server's step. With equal utilities "normalised" is FedAvg of equal agents. An agent finds its own weight, so the server
+    needs sums alone.
+
+    Parameters
+    ----------
+    scaling : {"normalised", "sum"}
+        "normalised" is ``theta + sum_i w_i (theta_i - theta) / sum_i w_i``; "sum" divides by the number of agents instead, so
+        the step is longer where utilities are below 1.
+    M : float
+        Utilities are M - loss.
+    floor : float
+        A utility is taken as at least this, since a model that has learnt nothing has a negative one.
+    on : str
+        The part of the data on which utilities are measured.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, CoreFed, Federation, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining(lr=0.1))
+    >>> fed.run(CoreFed(), rounds=5).values("acc")[:, -1].round(2)
+    array([0.74, 0.72])
     """
 
     scaling: Literal["normalised", "sum"] = "normalised"

@@ -16,16 +16,37 @@ from fairfl_lite.methods.vote import reputations, vote
 
 @dataclass(frozen=True)
 class E2FL(Method):
-    """R_g,q <- VOTE over the rankings of group q, R_g <- VOTE over the R_g,q: a client has one vote in its group, and a group
-    one vote. All clients begin a round from R_g.
+    """E2FL: a vote inside each group of clients, then one among the groups (Mozaffari and Houmansadr, Algorithm 1).
 
-    groups : who belongs where, known or inferred (see groups). absent : "keep" lets a group of which nobody takes part in a
-        round vote with the ranking it has, "skip" leaves it out; one that never took part has no vote.
-    deploy : "group" answers with each client's group model, "global" with R_g, which the paper calls E2FL (GM).
+    ``R_g,q <- VOTE`` over the rankings of group q, ``R_g <- VOTE`` over the R_g,q: a client has one vote in its group, and a
+    group one vote. All clients begin a round from R_g. The model of the federation is a `Supernet`. With one group this is
+    FRL.
 
-    Memory: "groups" [group, P], signed scores like the model; "seen" [group], who has voted; "of" [client].
-    A known group that was never seen has the global model. With one group this is FRL. The server reads every ranking and knows
-    whose group it is of; it asks for no secure sum.
+    Memory has "groups" of shape (n_groups, n_params), signed scores like the model; "seen", whether each group has voted; and
+    "of", the group of each client. A known group that was never seen has the global model. The server reads every ranking and
+    knows whose group it is of; it asks for no secure sum.
+
+    Parameters
+    ----------
+    groups : Groups
+        Who belongs where: `KnownGroups`, `RankClustering`, `LowestLossInference`, `OneShotInference` or
+        `BinarySearchInference`.
+    absent : {"keep", "skip"}
+        "keep" lets a group of which nobody takes part in a round vote with the ranking it has, "skip" leaves it out; one that
+        never took part has no vote.
+    deploy : {"group", "global"}
+        "group" answers with each client's group model, "global" with R_g, which the paper calls E2FL (GM).
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import E2FL, ClientTraining, Federation, Partition, Perceptron, Supernet, load
+    >>> local, model = ClientTraining(lr=0.1), Supernet(Perceptron((3, 16, 2)))
+    >>> fed = Federation.of(load("synthetic"), Partition.single_group(clients=(2, 2)), range(1), local, model=model)
+    >>> history = fed.run(E2FL(), rounds=2)
+    >>> history.state["of"][0]
+    array([0, 0, 1, 1])
     """
 
     must_see = "every client's ranking and group"
@@ -71,7 +92,24 @@ class E2FL(Method):
         return self._models(state) if self.deploy == "group" else state.params
 
     async def settled(self, fed: OneFederation, state: State) -> State:
-        """The state with every client in the group that it would choose now; inference asks only who takes part in a round."""
+        """The state with every client in the group that it would choose now; inference asks only who takes part in a round.
+
+        Parameters
+        ----------
+        fed : OneFederation
+            The clients of one seed.
+        state : State
+            What a round made.
+
+        Returns
+        -------
+        State
+
+        Examples
+        --------
+        >>> fed.ask(lambda one: E2FL().settled(one, history.of_run(0)))[0]["of"]
+        array([0, 0, 1, 1])
+        """
         of = state["of"].copy()
         for voters, group, rows in await self.groups.ballots(fed, self._models(state), fed.all_clients, 0):
             if rows is None:

@@ -24,37 +24,70 @@ LEAST = 1e-3  # loss-based normalisation divides by no less
 
 @dataclass(frozen=True)
 class EFFL(Method):
-    """Algorithm 1. In each round the clients send losses l_k, soft biases f_k and the gradients of both; the server steps by
-    theta <- theta - eta sum_j alpha_j g_j, where the g_j are gradients of the functions below and alpha solves
+    """EFFL: high and equal performance of all clients, by three stages of constrained descent (anonymous, under review, 2023).
 
-        maximise  alpha . (G g_objective)   subject to  alpha . (G g_c) >= 0 for each constraint c,  alpha >= 0,  sum alpha = 1.
+    Algorithm 1. In each round the clients send losses l_k, soft biases f_k and the gradients of both; the server steps by
+    ``theta <- theta - eta sum_j alpha_j g_j``, where the g_j are gradients of the functions below and alpha solves ::
 
-    Stage 1 lowers the mean loss, or f_max while that is above eps_b (Eq. 13, 14). Stage 2 lowers the largest gap |l_k - mean l|
-    while it is above eps_vl, else |f_k - mean f| (Eq. 17, 18). Stage 3 lowers the largest loss (Eq. 20). The mean loss must not
-    rise, nor what is above its budget, nor in stage 3 anybody's loss. Infinite budgets leave descent on the mean loss.
+        maximise  alpha . (G g_objective)   subject to  alpha . (G g_c) >= 0 for each constraint c,  alpha >= 0,  sum alpha =
+        1.
 
-    eps_b, eps_vl, eps_vb : budgets of the bias, of the gaps of losses, and of the gaps of biases.
-    stages : rounds of the three, half-open: the first has rounds 1..T1. A stage of 0 rounds is left out, and rounds beyond the
-        last go on with it, so (1, 0, 0) is stage 1 alone.
-    bias : the metric, see SoftBias. sharpness : that of its surrogate, 10 as in FCFL.
-    eta, lr_decay : the step of round t is eta * lr_decay^(t - 1). Not in the paper. With unit gradients eta is a length, and must
-        fall.
-    normalise : what each g_j is divided by, Eq. 25-27: "none", as in Algorithm 1; "l2" its length, "loss" the value of its
-        function (at least 0.001), "l2+loss" both. The paper normalises where clients are many and gradients differ much, and
-        finds "l2" best.
-    violators : "worst" constrains the worst client alone, as printed; "every" each client above its budget, beyond the paper,
-        since others drift over theirs while one is pushed down.
-    inactive : gradients of f_max and of the gaps whose budget is met "stay" among the g_j, as printed, or "leave", as in FCFL.
-    tested : whether "soft" or "hard" biases are held to the budgets, and say who is worst. Gradients are soft always.
-    sign : "descent" is the program above. "printed" is the text's: d = + sum_j alpha_j g_j with d . g_c <= 0, theta + eta d.
-    twice : test the gaps less their budget against the budget once more, as Eq. 17-20 do; so a gap may be twice its budget.
-    backtrack : in stages 2 and 3 halve the step up to so often while the mean loss would rise above that at the stage's start.
-    solver : see linear_program.
+    Stage 1 lowers the mean loss, or f_max while that is above eps_b (Eq. 13, 14). Stage 2 lowers the largest gap ``|l_k -
+    mean l|`` while it is above eps_vl, else ``|f_k - mean f|`` (Eq. 17, 18). Stage 3 lowers the largest loss (Eq. 20). The
+    mean loss must not rise, nor what is above its budget, nor in stage 3 anybody's loss. Infinite budgets leave descent on
+    the mean loss.
 
     Where the program is infeasible or its direction vanishes, the min-norm point of the g_j is taken (Eq. 11). Gradients that
-    vanish take no part. Memory: "stage" 1-3, "objective" and "fallback" (places in OBJECTIVES, FALLBACKS), "violated" [3] for
-    bias, loss gap and bias gap, "loss" and "bias" [client] before the step, the latter as tested, "length" of d.
-    The server must see every loss, bias and gradient by itself, because each can be an objective or a constraint.
+    vanish take no part. The server must see every loss, bias and gradient by itself, because each can be an objective or a
+    constraint.
+
+    Memory has "stage" 1 to 3, "objective" and "fallback" (places in ``OBJECTIVES`` and ``FALLBACKS``), "violated" of shape
+    (3,) for bias, loss gap and bias gap, "loss" and "bias" of each client before the step, the latter as tested, and "length"
+    of the direction.
+
+    Parameters
+    ----------
+    eps_b, eps_vl, eps_vb : float
+        Budgets of the bias, of the gaps of losses, and of the gaps of biases.
+    stages : tuple of three int
+        How many rounds each stage has. A stage of 0 rounds is left out, and rounds beyond the last go on with it, so (1, 0,
+        0) is stage 1 alone.
+    bias : {"tpsd", "apsd", "apsd_acc"}
+        The metric, see `fairfl_lite.metrics`.
+    eta, lr_decay : float
+        The step of round t is ``eta * lr_decay^(t - 1)``, which is not in the paper. With unit gradients eta is a length, and
+        must fall.
+    normalise : {"none", "l2", "loss", "l2+loss"}
+        What each g_j is divided by, Eq. 25-27: nothing, as in Algorithm 1; its length; the value of its function (at least
+        0.001); or both. The paper normalises where clients are many and gradients differ much, and finds "l2" best.
+    violators : {"worst", "every"}
+        "worst" constrains the worst client alone, as printed; "every" each client above its budget, beyond the paper, since
+        others drift over theirs while one is pushed down.
+    inactive : {"stay", "leave"}
+        Gradients of f_max and of the gaps whose budget is met "stay" among the g_j, as printed, or "leave", as in FCFL.
+    tested : {"soft", "hard"}
+        Which biases are held to the budgets, and say who is worst. Gradients are soft always.
+    sign : {"descent", "printed"}
+        "descent" is the program above. "printed" is the text's: ``d = + sum_j alpha_j g_j`` with ``d . g_c <= 0``, and theta
+        + eta d.
+    twice : bool
+        Test the gaps less their budget against the budget once more, as Eq. 17-20 do; so a gap may be twice its budget.
+    backtrack : int
+        In stages 2 and 3 halve the step up to so often while the mean loss would rise above that at the stage's start.
+    sharpness : float
+        Of the soft bias; 10 as in FCFL.
+    solver : {"simplex", "highs"}
+        What solves the program, see `fairfl_lite.programs.linear_program`.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import EFFL, ClientTraining, Federation, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining())
+    >>> effl = EFFL(eps_b=0.05, eps_vl=0.05, eps_vb=0.05, stages=(2, 2, 1))
+    >>> fed.run(effl, rounds=5, remember=["stage"]).memory["stage"][0]
+    array([1, 1, 2, 2, 3])
     """
 
     must_see = "every client's loss, bias and gradients"
@@ -99,7 +132,23 @@ class EFFL(Method):
         return State(fed.init_params(), {"stage": 0, "ceiling": np.inf})
 
     def stage(self, t: int) -> int:
-        """The stage, 1 to 3, of round t = 1, 2, ..."""
+        """The stage of a round.
+
+        Parameters
+        ----------
+        t : int
+            The number of the round, from 1.
+
+        Returns
+        -------
+        int
+            1, 2 or 3.
+
+        Examples
+        --------
+        >>> [effl.stage(t) for t in range(1, 7)]
+        [1, 1, 2, 2, 3, 3]
+        """
         last = max(i for i, rounds in enumerate(self.stages) if rounds)
         return 1 + min(last, int(np.searchsorted(np.cumsum(self.stages), t - 1, side="right")))
 

@@ -20,21 +20,43 @@ AS_PUBLISHED = ("strict", "normalise", "corrected", "zero_rule", "sp_as_coded", 
 
 @dataclass(frozen=True)
 class FairFate(Method):
-    """Algorithm 1. The server scores models on its validation rows, so it sees each client's model by itself.
+    """FAIR-FATE: a momentum of fair updates, which the server trusts more and more (Salazar et al., ICCS 2023).
 
-    lambda0, rho, cap : lambda_t = min(cap, lambda0 (1 + rho)^t), Eq. 11, cap is the paper's MAX. lambda0 = 0 is FedAvg;
-        once lambda_t is 1 the model moves by v alone.
-    beta0, rounds : beta_t of Eq. 8, which is 0 in the last round T = rounds. beta0 = 0 makes v the fair update.
+    Algorithm 1. The server scores models on its validation rows, so it sees each client's model by itself. The paper leaves
+    open what happens without a fair client, or if the fair ones all have F_k = 0 and Eq. 7 is 0/0: here alpha_F = 0 then, and
+    the momentum still decays. An undefined F counts as 0.
 
-    What the published code does and Algorithm 1 does not say (FairFate.published sets all six):
-    strict : a client is fair if F_k > F instead of F_k >= F.
-    normalise : first, F and the F_k of a round become (F - min) / (max - min) over server and participants, all 0 if
-        they are equal; selection and weights use these.
-    corrected : v / (1 - beta_t^t) is what moves the model; v itself goes on uncorrected.
-    zero_rule, sp_as_coded, rounded : see metrics.fairness.
+    Parameters
+    ----------
+    metric : {"sp", "eo", "eqo"}
+        The fairness F, see `fairfl_lite.metrics.fairness`.
+    lambda0, rho, cap : float
+        ``lambda_t = min(cap, lambda0 (1 + rho)^t)``, Eq. 11, where cap is the paper's MAX. ``lambda0=0`` is FedAvg; once
+        lambda_t is 1 the model moves by v alone.
+    beta0 : float
+        The momentum beta_t of Eq. 8 begins here. ``beta0=0`` makes v the fair update.
+    rounds : int
+        T of Eq. 8; beta_t is 0 in this last round.
+    strict : bool
+        A client is fair if F_k > F instead of F_k >= F. This and the following five are what the published code does and
+        Algorithm 1 does not say; `FairFate.published` sets all six.
+    normalise : bool
+        First, F and the F_k of a round become ``(F - min) / (max - min)`` over server and participants, all 0 if they are
+        equal; selection and weights use these.
+    corrected : bool
+        ``v / (1 - beta_t^t)`` is what moves the model; v itself goes on uncorrected.
+    zero_rule, sp_as_coded, rounded : bool
+        See `fairfl_lite.metrics.fairness`.
+    name : str
+        The label of its history.
 
-    Left open by the paper: an undefined F counts as 0. Without a fair client, or if the fair ones all have F_k = 0 and
-    Eq. 7 is 0/0, alpha_F = 0 and the momentum still decays.
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, FairFate, Federation, Partition, load
+    >>> local = ClientTraining(lr=0.1)
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), local, validation=0.25, central=True)
+    >>> fed.run(FairFate("eo", rounds=5), rounds=5, remember=["lambda"]).memory["lambda"][0].round(3)
+    array([0.104, 0.108, 0.112, 0.117, 0.122])
     """
 
     must_see = "every client's model, to score it on the validation rows"
@@ -55,7 +77,24 @@ class FairFate(Method):
 
     @classmethod
     def published(cls, metric: Literal["sp", "eo", "eqo"] = "sp", **settings: Any) -> FairFate:
-        """As the published code does it; a flag among `settings` undoes one difference."""
+        """The method as the published code does it; a flag among `settings` undoes one difference.
+
+        Parameters
+        ----------
+        metric : {"sp", "eo", "eqo"}
+            The fairness F.
+        **settings
+            Other arguments of the class.
+
+        Returns
+        -------
+        FairFate
+
+        Examples
+        --------
+        >>> FairFate.published("eo", rounded=False).strict
+        True
+        """
         return cls(metric, **{**dict.fromkeys(AS_PUBLISHED, True), **settings})
 
     def __post_init__(self) -> None:
@@ -101,5 +140,20 @@ class FairFate(Method):
         return fair, kept / (kept.sum() or 1.0)
 
     def trust(self, t: int) -> float:
-        """lambda_t of Eq. 11."""
+        """How much the server trusts the fair momentum in a round, lambda_t of Eq. 11.
+
+        Parameters
+        ----------
+        t : int
+            The number of the round, from 1.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> [round(FairFate(lambda0=0.5, rho=0.5).trust(t), 2) for t in (1, 2, 3)]
+        [0.75, 0.9, 0.9]
+        """
         return min(self.cap, self.lambda0 * (1 + self.rho) ** t)

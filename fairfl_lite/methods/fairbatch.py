@@ -17,20 +17,37 @@ from fairfl_lite.methods.settings import require
 
 @dataclass(frozen=True)
 class FairBatch(Method):
-    """FedAvg of clients whose batches hold group a with the share lambda[y, a] among the rows of label y.
+    """FedAvg with FairBatch: each client draws more often from the group that its model serves worse (Roh et al., ICLR 2021).
 
-    lambda starts at the client's own shares. Once a round, on the model that it is given, the client moves `alpha` of lambda
-    to the group with the larger loss from the one with the smaller, at most what that one has. bias "tpsd" asks for equal
-    opportunity: mean losses L[1, a] among the rows with y = 1. "apsd" asks for demographic parity: the loss toward the
-    label 1 of all rows, L[y, a] summed over the rows of (y, a) and divided by those of a, for the label where groups differ
-    more; among rows with y = 0 the share moves the other way. How much of a batch has which label does not change.
+    A client's batches hold group a with the share lambda[y, a] among the rows of label y. lambda starts at the client's own
+    shares. Once a round, on the model that it is given, the client moves `alpha` of lambda to the group with the larger loss
+    from the one with the smaller, at most what that one has. How much of a batch has which label does not change.
 
-    The draw is made as weights of rows, lambda[y, a] n[y] / n[y, a], so that a step is the mean of the steps that batches drawn
-    with these shares would make: it serves the full batch too, and adds no noise of its own. The authors draw batches by these
-    shares, and move lambda once in every epoch: with several epochs in a round, theirs moves more often.
+    The draw is made as weights of rows, ``lambda[y, a] n[y] / n[y, a]``, so that a step is the mean of the steps that batches
+    drawn with these shares would make: it serves the full batch too, and adds no noise of its own. The authors draw batches
+    by these shares, and move lambda once in every epoch: with several epochs in a round, theirs moves more often.
 
-    alpha = 0 is FedAvg, bit for bit. Of more than two groups the two that differ most are moved, and a label for which the client
-    has fewer than two groups stays as it is. Two labels only.
+    Of more than two groups the two that differ most are moved, and a label for which the client has fewer than two groups
+    stays as it is. It needs two labels.
+
+    Parameters
+    ----------
+    alpha : float
+        How much of lambda moves in a round. ``alpha=0`` is FedAvg, bit for bit.
+    bias : {"tpsd", "apsd"}
+        "tpsd" asks for equal opportunity: mean losses L[1, a] among the rows with y = 1. "apsd" asks for demographic parity:
+        the loss toward the label 1 of all rows, L[y, a] summed over the rows of (y, a) and divided by those of a, for the
+        label where groups differ more; among rows with y = 0 the share moves the other way.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, FairBatch, FedAvg, Federation, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining(lr=0.1))
+    >>> runs = fed.run([FedAvg(), FairBatch(alpha=0)], rounds=3)
+    >>> bool((runs["fedavg"].state.params == runs["fairbatch"].state.params).all())
+    True
     """
 
     alpha: float = 0.005

@@ -16,17 +16,39 @@ from fairfl_lite.methods.settings import require
 
 @dataclass(frozen=True)
 class FairFed(Method):
-    """Algorithm 1 with the weights of Eq. 8.
+    """FairFed: clients weigh more where the model is as fair as it is globally (Ezzeldin et al., AAAI 2023).
 
-    beta : fairness budget. beta = 0 is FedAvg, bit for bit.
-    eta : eta = 1 is Eq. 6; eta = 0 looks at accuracy alone (uniform accuracy).
-    metric : "eod" (Eq. 7) or "spd" (Eq. 10).
-    rule : what happens to weights that leave [0, 1], on which the paper is silent. "clip" sets negative weights to 0,
+    Algorithm 1 with the weights of Eq. 8: ``w_k <- w_k - beta (Delta_k - mean Delta)``, where Delta_k is how far the client's
+    metric is from the global one. Every client is needed in every round. A client finds its own gap and weight, so the server
+    needs sums alone. Rule "exp" is the exception: the smallest gap is taken off all of them, so that not every exponential is
+    0, and a sum does not tell it.
+
+    Parameters
+    ----------
+    beta : float
+        Fairness budget. ``beta=0`` is FedAvg, bit for bit.
+    eta : float
+        Share of the fairness gap in Delta_k. ``eta=1`` is Eq. 6; ``eta=0`` looks at accuracy alone (uniform accuracy).
+    metric : {"eod", "spd"}
+        Equal opportunity difference (Eq. 7) or statistical parity difference (Eq. 10).
+    rule : {"clip", "none", "exp"}
+        What happens to weights that leave [0, 1], on which the paper is silent. "clip" sets negative weights to 0,
         normalises, and carries that forward (data shares where nothing is left); "none" is the printed recursion; "exp" is
-        the first preprint's rule, (n_k / n) exp(-beta gap), which has no memory and is always positive.
+        the first preprint's rule, ``(n_k / n) exp(-beta gap)``, which has no memory and is always positive.
+    debias : Debias
+        What clients do to their rows before they train.
+    name : str
+        The label of its history.
 
-    A client finds its own gap and weight, so the server needs sums alone. Rule "exp" is the exception: the smallest gap is taken
-    off all of them, so that not every exponential is 0, and a sum does not tell it.
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, Debias, FairFed, FedAvg, Federation, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining(lr=0.1))
+    >>> runs = fed.run([FedAvg(Debias("local")), FairFed(beta=0)], rounds=3)
+    >>> bool((runs["fedavg"].state.params == runs["fairfed"].state.params).all())
+    True
+    >>> fed.run(FairFed(beta=1), rounds=3, remember=["weights"]).memory["weights"][0, -1].round(2)
+    array([0.18, 0.82])
     """
 
     beta: float = 1.0

@@ -19,23 +19,48 @@ SOFTEST, SHARPEST, SHARPEN = 0.5, 1e-4, 0.01
 
 @dataclass(frozen=True)
 class FCFL(Method):
-    """theta <- theta - lr alpha G in two stages, alpha in the simplex from a linear program on the Gram matrix of the rows of G.
+    """FCFL: bias within a budget first, then a Pareto point of the clients' losses (Cui et al., NeurIPS 2021).
 
-    l_k is client k's loss, f_k its soft bias. Stage 1, rounds 1 to `first`: the rows are the gradients of the soft maxima of
-    losses and of biases, g_l and g_f. Where max_k f_k <= eps, maximise alpha G g_l; otherwise maximise alpha G g_f subject to
-    alpha G g_l >= 0. Stage 2, from then on: the rows are the gradients of all l_k and g_f, which is 0 where max_k f_k < eps.
-    Maximise alpha G mean_k g_k subject to alpha G g >= 0 for every row g. A soft maximum weighs clients by
-    softmax(v_k / delta); delta begins at 0.5 and is divided by 100, until it is below 1e-4, in rounds of stage 1 in which a
-    tenth of the length of the soft maximum's gradient is not above it. Both programs have a solution, since the shortest vector
-    of the hull satisfies them; that vector is taken should a solver fail.
+    It is one of EFFL's baselines. ``theta <- theta - lr alpha G`` in two stages, alpha in the simplex from a linear program on
+    the Gram matrix of the rows of G. l_k is client k's loss and f_k its soft bias.
 
-    The authors' code differs in two points. Its bias of two groups is |r_0 - r_1|, twice our f_k, which is EFFL's. So the same
-    budget is an eps of half the size here, and our g_f is half as long beside the gradients of losses. And it decays the
+    In stage 1, rounds 1 to `first`, the rows are the gradients of the soft maxima of losses and of biases, g_l and g_f. Where
+    ``max_k f_k <= eps``, maximise ``alpha G g_l``; otherwise maximise ``alpha G g_f`` subject to ``alpha G g_l >= 0``. In
+    stage 2, from then on, the rows are the gradients of all l_k and g_f, which is 0 where ``max_k f_k < eps``. Maximise
+    ``alpha G mean_k g_k`` subject to ``alpha G g >= 0`` for every row g. A soft maximum weighs clients by ``softmax(v_k /
+    delta)``; delta begins at 0.5 and is divided by 100, until it is below 1e-4, in rounds of stage 1 in which a tenth of the
+    length of the soft maximum's gradient is not above it. Both programs have a solution, since the shortest vector of the
+    hull satisfies them; that vector is taken should a solver fail.
+
+    The authors' code differs in two points. Its bias of two groups is ``|r_0 - r_1|``, twice our f_k, which is EFFL's. So the
+    same budget is an eps of half the size here, and our g_f is half as long beside the gradients of losses. And it decays the
     parameters by 1e-4 in every step; here there is no decay.
 
-    bias : the metric, see SoftBias. solver : see linear_program. eps = inf is, in stage 2, the steepest common descent for the
-    mean loss, and with one client gradient descent. Every client is needed in every round, because its budget and its loss are
-    constraints. The server must see every loss, bias and gradient by itself.
+    Every client is needed in every round, because its budget and its loss are constraints. The server must see every loss,
+    bias and gradient by itself. ``eps=inf`` is, in stage 2, the steepest common descent for the mean loss, and with one
+    client gradient descent.
+
+    Parameters
+    ----------
+    eps : float
+        The budget of every client's bias.
+    lr : float
+        Length of a step.
+    first : int
+        How many rounds stage 1 has.
+    bias : {"tpsd", "apsd", "apsd_acc"}
+        The metric, see `fairfl_lite.metrics`.
+    solver : {"simplex", "highs"}
+        What solves the programs, see `fairfl_lite.programs.linear_program`.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import FCFL, ClientTraining, Federation, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining())
+    >>> fed.run(FCFL(eps=0.05, lr=0.5, first=20), rounds=20).values("acc")[:, -1].round(2)
+    array([0.47, 0.68])
     """
 
     must_see = "every client's loss, bias and gradients"

@@ -12,10 +12,26 @@ from fairfl_lite.federation import Method, OneFederation, State
 
 @dataclass(frozen=True)
 class FedAvg(Method):
-    """theta <- sum_k (n_k / n) theta_k over those who take part, n their rows together.
+    """Federated averaging: the average of the clients' models, each weighing what it has in data (McMahan et al., 2017).
 
-    With Debias("local") or Debias("global") these are the baselines of FairFed and of FAIR-FATE (LR and GR). Global
-    weights come from the counts of those who take part, so they are new in each round where not everybody does.
+    ``theta <- sum_k (n_k / n) theta_k`` over those who take part, n their rows together. With ``Debias("local")`` or
+    ``Debias("global")`` these are the baselines of FairFed and of FAIR-FATE (LR and GR). Global weights come from the counts
+    of those who take part, so they are new in each round where not everybody does. With ``ClientTraining(prox=mu)`` it is
+    FedProx.
+
+    Parameters
+    ----------
+    debias : Debias
+        What clients do to their rows before they train.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, FedAvg, Federation, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining(lr=0.1))
+    >>> fed.run(FedAvg(), rounds=5).values("acc")[:, -1].round(2)
+    array([0.72, 0.7 ])
     """
 
     debias: Debias = Debias()

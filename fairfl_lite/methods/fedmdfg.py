@@ -23,24 +23,44 @@ ABREAST = 4
 
 @dataclass(frozen=True)
 class FedMDFG(Method):
-    """theta <- theta - step d, d the min-norm point of the clients' gradients, all brought to their mean length, and of a row
-    of fairness where losses are unequal.
+    """FedMDFG: a direction that lowers every client's loss and turns the losses toward equal ones (Pan et al., AAAI 2023).
 
-    Unequal: the angle between the losses l and (1, .., 1) is above `angle`, or the losses of some clients, not of all, rose. The
-    row of fairness is h G, h the unit vector along cos l / |l| - (1, .., 1) / sqrt(n), which lowers the angle. A client that took
-    part in the round before and does not now is not forgotten: its old row stays for this round. d is brought to the length of
-    the mean gradient. The step is the first of lr 2^s, lr 2^(s-1), .., lr 2^-s (from lr on where clients have gone) for which
-    every loss falls by at least 1e-4 step d . g_k, and the angle too where the row is there; failing that, the first that lowers
-    the sum of losses; failing that, the one with the smallest sum.
+    ``theta <- theta - step d``, where d is the min-norm point of the clients' gradients, all brought to their mean length,
+    and of a row of fairness where losses are unequal. It is one of EFFL's baselines.
 
-    rose : when a loss counts as risen. "mean" is the authors' code: when it is above a mean of the client's losses so far that
-    only moves down; a loss above it is not taken in, and counts as one of them. "last" is ours: when it is above that of the last
-    time that the client took part. The line search is ours too: in the authors' code a sign lets each loss rise by 1e-4 step
-    d . g_k instead, the g_k there are those brought to one length, and all losses pass its test that the angle falls.
+    Losses are unequal where the angle between the losses l and (1, .., 1) is above `angle`, or where those of some clients,
+    not of all, rose. The row of fairness is h G, h the unit vector along ``cos l / |l| - (1, .., 1) / sqrt(n)``, which lowers
+    the angle. A client that took part in the round before and does not now is not forgotten: its old row stays for this
+    round. d is brought to the length of the mean gradient. The step is the first of lr 2^s, lr 2^(s-1), .., lr 2^-s (from lr
+    on where clients have gone) for which every loss falls by at least 1e-4 step d . g_k, and the angle too where the row is
+    there; failing that, the first that lowers the sum of losses; failing that, the one with the smallest sum.
 
-    angle is in radians. With one client, whose losses are always equal, it is gradient descent with this line search; angle =
-    pi / 2 has the row only where some losses rose, and is MGDA otherwise. The server must see every loss and gradient by itself,
-    because d descends along each.
+    The line search is ours: in the authors' code a sign lets each loss rise by 1e-4 step d . g_k instead, the g_k there are
+    those brought to one length, and all losses pass its test that the angle falls. The server must see every loss and
+    gradient by itself, because d descends along each. With one client, whose losses are always equal, it is gradient descent
+    with this line search.
+
+    Parameters
+    ----------
+    lr : float
+        The middle of the steps that are tried.
+    angle : float
+        In radians. ``angle=pi/2`` has the row of fairness only where some losses rose, and is MGDA otherwise.
+    s : int
+        How many times the step may be doubled, and halved.
+    rose : {"mean", "last"}
+        When a loss counts as risen. "mean" is the authors' code: when it is above a mean of the client's losses so far that
+        only moves down; a loss above it is not taken in, and counts as one of them. "last" is ours: when it is above that of
+        the last time that the client took part.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, Federation, FedMDFG, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining())
+    >>> fed.run(FedMDFG(), rounds=5).values("acc")[:, -1].round(2)
+    array([0.74, 0.73])
     """
 
     must_see = "every client's loss and gradient"

@@ -14,11 +14,28 @@ from fairfl_lite.federation import Method, OneFederation, State
 
 @dataclass(frozen=True)
 class FedVal(Method):
-    """theta <- sum_k w_k theta_k / sum_k w_k over those who take part, w_k = F_k + 0.001: FAIR-FATE's baseline.
+    """FedVal: clients weigh by how fair their models are on the server's rows (Mehrabi et al., 2022); FAIR-FATE's baseline.
 
-    How much data a client has does not count. F_k is the fairness of its model on the server's validation rows, or with
-    metric "acc" its accuracy there, so the server sees each model by itself. The options are those of metrics.fairness and
-    give the published code's scores; all False gives the ratios as defined. Equal scores are the plain mean of the models.
+    ``theta <- sum_k w_k theta_k / sum_k w_k`` over those who take part, ``w_k = F_k + 0.001``. How much data a client has
+    does not count. F_k is the fairness of its model on the server's validation rows, so the server sees each model by itself;
+    an undefined F_k counts as 0. Equal scores give the plain mean of the models.
+
+    Parameters
+    ----------
+    metric : {"sp", "eo", "eqo", "acc"}
+        The fairness F, see `fairfl_lite.metrics.fairness`, or the accuracy.
+    zero_rule, sp_as_coded, rounded : bool
+        See `fairfl_lite.metrics.fairness`. All of them give the published code's scores, and none the ratios as defined.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, Federation, FedVal, Partition, load
+    >>> local = ClientTraining(lr=0.1)
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), local, validation=0.25, central=True)
+    >>> fed.run(FedVal("eo"), rounds=3, remember=["F_clients"]).memory["F_clients"].shape
+    (2, 3, 2)
     """
 
     must_see = "every client's model, to score it on the validation rows"

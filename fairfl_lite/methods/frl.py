@@ -12,9 +12,24 @@ from fairfl_lite.supernets import Supernet
 
 @dataclass(frozen=True)
 class FRL(Method):
-    """R_g <- VOTE over the rankings of those who take part: every client has one vote. The model is that of R_g.
+    """FRL: clients rank the edges of a supernet, and the rankings vote (Mozaffari et al., 2021; E2FL, Algorithm 4).
 
-    The server reads every ranking. A sum of places would be enough for the vote; this server is sent rankings, as the paper's is.
+    ``R_g <- VOTE`` over the rankings of those who take part: every client has one vote. The model is that of R_g, and that of
+    the federation is a `Supernet`. The server reads every ranking. A sum of places would be enough for the vote; this server
+    is sent rankings, as the paper's is.
+
+    Parameters
+    ----------
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import FRL, ClientTraining, Federation, Partition, Perceptron, Supernet, load
+    >>> local, model = ClientTraining(lr=0.1), Supernet(Perceptron((3, 16, 2)))
+    >>> fed = Federation.of(load("synthetic"), Partition.random(3), range(2), local, model=model)
+    >>> fed.run(FRL(), rounds=2)
+    History('frl', seeds=0,1, rounds=2, recorded on test)
     """
 
     must_see = "every client's ranking"

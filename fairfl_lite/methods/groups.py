@@ -53,8 +53,17 @@ def _alike(params: np.ndarray, count: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class KnownGroups(Groups):
-    """The groups of the examples. A client with rows of several groups trains a ranking on those of each, and votes in each
-    (the paper does not say what such a client does; this is our reading of its Appendix A)."""
+    """The groups of the examples are the groups of `E2FL`.
+
+    A client with rows of several groups trains a ranking on those of each, and votes in each (the paper does not say what
+    such a client does; this is our reading of its Appendix A).
+
+    Examples
+    --------
+    >>> from fairfl_lite import E2FL, KnownGroups
+    >>> E2FL(KnownGroups()) == E2FL()
+    True
+    """
 
     async def begin(self, fed: OneFederation, params: np.ndarray) -> Models:
         counts = (await fed.group_label_counts(np.arange(fed.n))).sum(2)
@@ -70,14 +79,35 @@ class KnownGroups(Groups):
 
 @dataclass(frozen=True)
 class RankClustering(Groups):
-    """Algorithm 2: everybody trains a ranking from the start, and the server clusters them, once. Distance is the sum of
-    |difference of reputations|, a centre the vote of its members; an empty cluster keeps its centre.
+    """Groups of `E2FL` by clustering, once, what everybody's ranking looks like after a first training (Algorithm 2).
 
-    layer : the one whose rankings are compared, counted as in a list; None for all of them. edges : how many edges of a layer,
-    drawn at random where it has more; a ranking of some edges is the full one with the others struck out, and m of n edges stand
-    for a distance (n / m)^2 times as large: there are n / m times as many edges, each that many times as far away.
-    starts : how many times it is begun, by k-means++; the smallest total distance wins. iterations : at most. plus : False begins
-    at random clients instead, as the paper does.
+    Everybody trains a ranking from the start, and the server clusters them. The distance is the sum of ``|difference of
+    reputations|``, and a centre is the vote of its members; an empty cluster keeps its centre.
+
+    Parameters
+    ----------
+    count : int
+        How many groups there are.
+    layer : int, optional
+        The layer whose rankings are compared, counted as in a list; None for all of them.
+    edges : int
+        How many edges of a layer are compared, drawn at random where it has more. A ranking of some edges is the full one
+        with the others struck out, and m of n edges stand for a distance (n / m)^2 times as large: there are n / m times as
+        many edges, each that many times as far away.
+    starts : int
+        How many times clustering is begun; the smallest total distance wins.
+    iterations : int
+        How many steps one clustering takes at most.
+    plus : bool
+        Begin by k-means++; False begins at random clients instead, as the paper does.
+
+    Examples
+    --------
+    >>> from fairfl_lite import E2FL, ClientTraining, Federation, Partition, Perceptron, RankClustering, Supernet, load
+    >>> local, model = ClientTraining(lr=0.1), Supernet(Perceptron((3, 16, 2)))
+    >>> fed = Federation.of(load("synthetic"), Partition.random(4), range(1), local, model=model)
+    >>> fed.run(E2FL(RankClustering(2)), rounds=1).state["of"].shape
+    (1, 4)
     """
 
     count: int
@@ -212,7 +242,23 @@ class _AtTheClient(Groups):
 
 @dataclass(frozen=True)
 class LowestLossInference(_AtTheClient):
-    """argmin_q of the loss of mask q on the client's training rows; at most Q forward passes."""
+    """Each client takes itself for the group whose mask has the lowest loss on its training rows.
+
+    It takes one forward pass for each group at most.
+
+    Parameters
+    ----------
+    count : int
+        How many groups there are. They begin with random rankings, since equal masks would all be chosen alike.
+
+    Examples
+    --------
+    >>> from fairfl_lite import E2FL, ClientTraining, Federation, LowestLossInference, Partition, Perceptron, Supernet, load
+    >>> local, model = ClientTraining(lr=0.1), Supernet(Perceptron((3, 16, 2)))
+    >>> fed = Federation.of(load("synthetic"), Partition.random(4), range(1), local, model=model)
+    >>> fed.run(E2FL(LowestLossInference(2)), rounds=1).state["of"].shape
+    (1, 4)
+    """
 
     async def infer(self, fed: OneFederation, models: np.ndarray, clients: np.ndarray) -> np.ndarray:
         return await fed.best_model(models, clients)
@@ -220,7 +266,23 @@ class LowestLossInference(_AtTheClient):
 
 @dataclass(frozen=True)
 class OneShotInference(_AtTheClient):
-    """argmax_q of -dH/dalpha_q at alpha = 1/Q for all; one forward and one backward pass."""
+    """Each client takes itself for the group whose mask lowers the entropy of a superposition of all masks most.
+
+    ``argmax_q of -dH/dalpha_q`` at alpha = 1/Q for all, which takes one forward and one backward pass.
+
+    Parameters
+    ----------
+    count : int
+        How many groups there are. They begin with random rankings, since equal masks would all be chosen alike.
+
+    Examples
+    --------
+    >>> from fairfl_lite import E2FL, ClientTraining, Federation, OneShotInference, Partition, Perceptron, Supernet, load
+    >>> local, model = ClientTraining(lr=0.1), Supernet(Perceptron((3, 16, 2)))
+    >>> fed = Federation.of(load("synthetic"), Partition.random(4), range(1), local, model=model)
+    >>> fed.run(E2FL(OneShotInference(2)), rounds=1).state["of"].shape
+    (1, 4)
+    """
 
     async def infer(self, fed: OneFederation, models: np.ndarray, clients: np.ndarray) -> np.ndarray:
         return (await slopes(fed, models, clients, np.full((len(clients), len(models)), 1 / len(models)))).argmin(1)
@@ -228,10 +290,27 @@ class OneShotInference(_AtTheClient):
 
 @dataclass(frozen=True)
 class BinarySearchInference(_AtTheClient):
-    """Half of the masks are dropped until one is left, alpha anew 1/n for the n that remain.
+    """Each client drops half of the masks until one is left (Algorithm 3).
 
-    drop : "large" keeps the ceil(n / 2) with the smallest dH/dalpha_q, so that entropy goes down, as in the work that the idea
-    is from; "small" keeps the floor(n / 2) with the largest, which is what Algorithm 3 prints. Of equals the lower number stays.
+    In each step alpha is anew 1/n for the n masks that remain, and the slopes dH/dalpha_q of the entropy say which of them
+    are dropped.
+
+    Parameters
+    ----------
+    count : int
+        How many groups there are. They begin with random rankings, since equal masks would all be chosen alike.
+    drop : {"large", "small"}
+        "large" keeps the ceil(n / 2) with the smallest dH/dalpha_q, so that entropy goes down, as in the work that the idea
+        is from; "small" keeps the floor(n / 2) with the largest, which is what Algorithm 3 prints. Of equals the lower number
+        stays.
+
+    Examples
+    --------
+    >>> from fairfl_lite import E2FL, BinarySearchInference, ClientTraining, Federation, Partition, Perceptron, Supernet, load
+    >>> local, model = ClientTraining(lr=0.1), Supernet(Perceptron((3, 16, 2)))
+    >>> fed = Federation.of(load("synthetic"), Partition.random(4), range(1), local, model=model)
+    >>> fed.run(E2FL(BinarySearchInference(2)), rounds=1).state["of"].shape
+    (1, 4)
     """
 
     drop: Literal["large", "small"] = "large"

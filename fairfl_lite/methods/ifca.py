@@ -13,13 +13,31 @@ from fairfl_lite.methods.settings import require_whole
 
 @dataclass(frozen=True)
 class IFCA(Method):
-    """Each of those who take part trains argmin_q of the loss on its training rows, and theta_q <- the mean of the models that
-    were trained from theta_q; a model that nobody chose stays.
+    """IFCA: one model for each group, and every client trains the one that suits it best (Ghosh et al., 2020).
 
-    count : how many models. known : clients take the model of the group of their rows (of most of them) instead, and all models
-    begin alike; otherwise each begins at random by itself. count = 1 is FedAvg of clients that weigh alike.
-    Memory: "models" [group, P], "of" [client], the model that each client last chose. params is the mean of models.
-    The server must see which model each client trained, because it averages within the groups that these choices make.
+    Each of those who take part trains ``argmin_q`` of the loss on its training rows, and theta_q <- the mean of the models
+    that were trained from theta_q; a model that nobody chose stays. Memory has "models" of shape (n_groups, n_params) and
+    "of", the model that each client last chose; params is the mean of the models. The server must see which model each client
+    trained, because it averages within the groups that these choices make.
+
+    Parameters
+    ----------
+    count : int
+        How many models there are. ``count=1`` is FedAvg of clients that weigh alike.
+    known : bool
+        Clients take the model of the group of their rows (of most of them) instead, and all models begin alike; otherwise
+        each begins at random by itself.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import IFCA, ClientTraining, Federation, Partition, load
+    >>> local = ClientTraining(lr=0.1)
+    >>> fed = Federation.of(load("synthetic"), Partition.single_group(clients=(2, 2)), range(1), local)
+    >>> history = fed.run(IFCA(2, known=True), rounds=2)
+    >>> history.state["of"][0]
+    array([0, 0, 1, 1])
     """
 
     must_see = "which model each client trained, to average within groups"
@@ -51,7 +69,24 @@ class IFCA(Method):
         return self._state(models, of)
 
     async def settled(self, fed: OneFederation, state: State) -> State:
-        """The state with every client at the model that it would choose now."""
+        """The state with every client at the model that it would choose now.
+
+        Parameters
+        ----------
+        fed : OneFederation
+            The clients of one seed.
+        state : State
+            What a round made.
+
+        Returns
+        -------
+        State
+
+        Examples
+        --------
+        >>> fed.ask(lambda one: IFCA(2, known=True).settled(one, history.of_run(0)))[0]["of"]
+        array([0, 0, 1, 1])
+        """
         of = state["of"].copy()
         of[fed.all_clients] = await self._chosen(fed, state, fed.all_clients)
         return self._state(state["models"], of)

@@ -11,9 +11,23 @@ from fairfl_lite.federation import Answer, Method, OneFederation, State
 
 @dataclass(frozen=True)
 class LocalOnly(Method):
-    """theta_k <- what client k makes of theta_k; nothing is shared but the start. All clients train in every round.
+    """Local training: clients on their own, the case that a federation has to beat.
 
-    Memory: "models" [client, P], so a large network with many clients is better asked in parts (see `trained_alone`).
+    ``theta_k <-`` what client k makes of theta_k; nothing is shared but the start. All clients train in every round, and each
+    uses its own model. Memory has "models" of shape (n_clients, n_params), so a large network with many clients is better
+    asked in parts, see `trained_alone`.
+
+    Parameters
+    ----------
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, Federation, LocalOnly, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining(lr=0.1))
+    >>> fed.run(LocalOnly(), rounds=5).answer.shape
+    (2, 2, 4)
     """
 
     name: str = "local-only"

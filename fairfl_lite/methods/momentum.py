@@ -14,9 +14,24 @@ from fairfl_lite.methods.settings import require, require_whole
 
 @dataclass(frozen=True)
 class FedMom(Method):
-    """v <- beta v + (1 - beta) alpha_N, theta <- theta + v / (1 - beta^t), as the baseline of FAIR-FATE has it.
+    """Federated averaging with momentum at the server, as the baseline of FAIR-FATE has it (Liu et al., 2020).
 
-    beta = 0 is FedAvg.
+    ``v <- beta v + (1 - beta) alpha_N``, ``theta <- theta + v / (1 - beta^t)``, where alpha_N is the step of FedAvg.
+    ``beta=0`` is FedAvg.
+
+    Parameters
+    ----------
+    beta : float
+        How much of the momentum is kept, at least 0 and below 1.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, Federation, FedMom, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining(lr=0.1))
+    >>> fed.run(FedMom(beta=0.9), rounds=5).values("acc")[:, -1].round(2)
+    array([0.73, 0.68])
     """
 
     beta: float = 0.9
@@ -34,9 +49,26 @@ class FedMom(Method):
 
 @dataclass(frozen=True)
 class FedDemon(Method):
-    """FedMom with beta_t of Eq. 8, which falls from beta0 to 0 in `rounds` rounds (T).
+    """`FedMom` with a momentum that decays from beta0 to 0 (Fernandes et al., 2021; FAIR-FATE, Eq. 8).
 
-    beta0 = 0 is FedAvg; the last round always has v = alpha_N.
+    ``beta_t = beta0 (1 - t/T) / ((1 - beta0) + beta0 (1 - t/T))``, with T = rounds. ``beta0=0`` is FedAvg, and the last round
+    always has v = alpha_N.
+
+    Parameters
+    ----------
+    beta0 : float
+        The momentum before the first round, at least 0 and below 1.
+    rounds : int
+        T, after which the momentum is 0. There is no later round.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, Federation, FedDemon, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining(lr=0.1))
+    >>> fed.run(FedDemon(rounds=5), rounds=5, remember=["beta"]).memory["beta"][0].round(2)
+    array([0.88, 0.84, 0.78, 0.64, 0.  ])
     """
 
     beta0: float = 0.9

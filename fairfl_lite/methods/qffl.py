@@ -13,14 +13,28 @@ from fairfl_lite.methods.settings import require
 
 @dataclass(frozen=True)
 class QFFL(Method):
-    """q-FedAvg, which minimises sum_k F_k^(q + 1) / (q + 1), F_k the mean training loss of client k.
+    """q-FFL: clients with a larger loss weigh more, by its q-th power (Li et al., ICLR 2020); one of EFFL's baselines.
 
-    theta <- theta - sum_k F_k^q g_k / sum_k h_k, where g_k = L (theta - theta_k) stands for the gradient, L = 1 / rate, and
-    h_k = q F_k^(q - 1) |g_k|^2 + L F_k^q bounds the curvature: the larger q, the shorter the step. F_k is that of the model
-    that client k was given, and at least 1e-10. Local training by one full batch (epochs=1, batch_size=0) makes it q-FedSGD.
-    L is that of one plain step: with more of them, or with momentum, theta_k is farther away, |g_k|^2 larger, the step shorter.
+    q-FedAvg, which minimises ``sum_k F_k^(q + 1) / (q + 1)``, F_k the mean training loss of client k: ``theta <- theta -
+    sum_k F_k^q g_k / sum_k h_k``, where ``g_k = L (theta - theta_k)`` stands for the gradient, L = 1 / rate, and ``h_k = q
+    F_k^(q - 1) |g_k|^2 + L F_k^q`` bounds the curvature: the larger q, the shorter the step. F_k is that of the model that
+    client k was given, and at least 1e-10. Local training by one full batch (``epochs=1, batch_size=0``) makes it q-FedSGD. L
+    is that of one plain step: with more of them, or with momentum, theta_k is farther away, ``|g_k|^2`` larger, and the step
+    shorter.
 
-    q = 0 is the plain mean of the local models, which is FedAvg where clients hold equally much.
+    Parameters
+    ----------
+    q : float
+        The power. ``q=0`` is the plain mean of the local models, which is FedAvg where clients hold equally much.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import QFFL, ClientTraining, Federation, Partition, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining(lr=0.1))
+    >>> fed.run(QFFL(q=1), rounds=30).values("acc")[:, -1].round(2)
+    array([0.73, 0.72])
     """
 
     q: float = 1.0

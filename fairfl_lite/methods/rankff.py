@@ -136,16 +136,48 @@ def place(u: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RankFF(Method):
-    """Algorithms 2 and 3: binary search over r; for each r, `steps` gradient steps on
-    Phi = sum_i -u_i + sigma sum_i max(0, alpha_i(r) - u_i)^2.
+    """RankFF for a model that is learnt: a search over ranks, with a penalty for agents whose utility is below their threshold.
 
-    Its gradient is sum_i (1 + 2 sigma max(0, alpha_i - u_i)) grad loss_i: FedSGD with a weight for each agent. One round is
-    one gradient step. sigma starts at sigma0 for every r and grows by `growth` every `every` steps (0: a fifth of them).
-    normalise : the weights are divided by their sum, so that a large sigma turns the step and does not lengthen it;
-    otherwise by n, as in print. sigma0 = 0 is FedSGD. The answer is the model of the smallest r that was met (memory "best"),
-    and memory "beta" is that r (1 where none was); params is the last model, met or not.
-    An agent finds its own alpha_i and weight, so the server needs sums alone: of weighted gradients, of weights, and of how many
-    agents are below their alpha_i(r).
+    Algorithms 2 and 3: binary search over r; for each r, `steps` gradient steps on ``Phi = sum_i -u_i + sigma sum_i max(0,
+    alpha_i(r) - u_i)^2``, with utilities ``u_i = M - loss_i``. Its gradient is ``sum_i (1 + 2 sigma max(0, alpha_i - u_i))
+    grad loss_i``, which is FedSGD with a weight for each agent. One round is one gradient step.
+
+    The answer is the model of the smallest r that was met (memory "best"), and memory "beta" is that r (1 where none was);
+    params is the last model, met or not. ``sigma0=0`` is FedSGD. An agent finds its own alpha_i and weight, so the server
+    needs sums alone: of weighted gradients, of weights, and of how many agents are below their alpha_i(r).
+
+    Parameters
+    ----------
+    steps : int
+        Gradient steps for each r.
+    lr : float
+        Length of a step.
+    batch : int
+        Rows of each agent in a step; 0 for all.
+    sigma0 : float
+        The penalty at which every r starts.
+    growth : float
+        By what it is multiplied every `every` steps.
+    every : int
+        See growth; 0 is a fifth of the steps.
+    p, J : float, int
+        LocalApprox tries J steps along its gradient, of lengths drawn from U(0, p).
+    M : float
+        Utilities are M - loss.
+    normalise : bool
+        Divide the weights by their sum, so that a large sigma turns the step and does not lengthen it; otherwise by n, as in
+        print.
+    on : str
+        The part of the data on which utilities are measured.
+    name : str
+        The label of its history.
+
+    Examples
+    --------
+    >>> from fairfl_lite import ClientTraining, Federation, Partition, RankFF, load
+    >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining())
+    >>> fed.run(RankFF(steps=5, J=10), rounds=10).state["beta"].shape
+    (2,)
     """
 
     steps: int = 100

@@ -1,6 +1,6 @@
 """Bounds on beta by heterogeneity (Theorems 4.1-4.3), sharper ones, and what a check reports.
 
-Write b = m beta, and H for the distance in whole numbers (md and fd times m). In this notation
+Write b = m beta, and H for the distance in whole numbers (md and fd times m). In this notation ::
 
     paper   md: b <= H        fd: b <= sqrt(2 (n-1) H)       ed: b <= (n-1) H
     ours    md: b <= H        fd: b <= (n-1) sqrt(H/n)       ed: b <= (n-1) H / 2
@@ -32,9 +32,29 @@ SLACK = 1e-9  # ranks are whole numbers; square roots are not exact
 
 @dataclass(frozen=True)
 class Check:
-    """What was seen of one statement. instances : how many were checked, exact however large. violations : of these.
+    """What was seen of one statement.
 
-    worst : the largest value over its bound, 1 when the bound was attained; 0 over 0 is left out.
+    Attributes
+    ----------
+    statement : str
+        Which one.
+    n, m : int
+        How many agents and models the largest instance had.
+    how : str
+        Where the instances come from.
+    instances : int
+        How many were checked, exact however large.
+    violations : int
+        In how many of these the statement does not hold.
+    worst : float
+        The largest value over its bound; 1 when the bound was attained. 0 over 0 is left out.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> check = rankings.check_existence_all("theorem-3.1", n=3, m=4)
+    >>> check.instances, check.violations, check.worst
+    (576, 0, 1.0)
     """
 
     statement: str
@@ -47,6 +67,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
+        """Whether there is no violation."""
         return self.violations == 0
 
 
@@ -62,7 +83,30 @@ def _together(b: int, n: int) -> int:
 
 
 def need(distance: str, b: int, n: int, how: str = "max") -> float:
-    """A lower bound on the whole-number distance of n orders whose beta is b: what "sharp" inverts."""
+    """A lower bound on the distance of n orders whose beta is b, which the "sharp" bound inverts.
+
+    Parameters
+    ----------
+    distance : {"md", "fd", "ed"}
+        Maximum displacement, footrule or edit distance.
+    b : int
+        m beta.
+    n : int
+        How many orders there are.
+    how : {"max", "mean", "radius", "nway"}
+        The kind of heterogeneity, see `heterogeneity`.
+
+    Returns
+    -------
+    float
+        In whole numbers of ranks: md and fd of the paper times m. inf for one order and b above 0, since its beta is 0.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.need("fd", b=2, n=3)
+    3.0
+    """
     if b == 0 or n == 1:
         return 0.0 if b == 0 else inf
     if distance == "md":
@@ -76,9 +120,30 @@ def need(distance: str, b: int, n: int, how: str = "max") -> float:
 
 
 def bound(distance: str, h: ArrayLike, n: int, m: int, version: str = "paper", how: str = "max") -> Any:
-    """The bound on beta at heterogeneity h (a float for one, an array for many, in the paper's units).
+    """The bound on beta at a heterogeneity h (Theorems 4.1-4.3).
 
-    version : "paper", "ours", "sharp". how : as in `heterogeneity`; the paper has "max" only, and "radius" is for md.
+    Parameters
+    ----------
+    distance : {"md", "fd", "ed"}
+        Maximum displacement, footrule or edit distance.
+    h : array_like
+        Heterogeneity in the paper's units, see `heterogeneity`.
+    n, m : int
+        How many agents and models there are.
+    version : {"paper", "ours", "sharp"}
+        Which bound.
+    how : {"max", "mean", "radius", "nway"}
+        The kind of heterogeneity. The paper has "max" only, and "radius" is for md.
+
+    Returns
+    -------
+    float, or ndarray for many h
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> [round(rankings.bound("fd", 0.5, n=3, m=20, version=version), 3) for version in ("paper", "ours", "sharp")]
+    [0.316, 0.183, 0.15]
     """
     n, m = sizes(n, m)
     known(distance, DISTANCES, "distance"), known(version, VERSIONS, "version of a bound")
@@ -143,14 +208,63 @@ def _compare(ranks: Ints, allowed: float) -> tuple[int, int, bool, float]:
 def check_existence(
     statement: str, instances: Iterable[Ints], limit: Callable[[int, int], float] = worst_case, how: str = "random"
 ) -> Check:
-    """b <= limit(n, m) for each table of ranks."""
+    """Whether b is within a limit for each table of ranks.
+
+    Parameters
+    ----------
+    statement : str
+        What the check is called.
+    instances : iterable of ndarray of shape (n, m)
+        Tables of ranks.
+    limit : callable
+        Gives the limit on b for n and m.
+    how : str
+        Where the instances come from.
+
+    Returns
+    -------
+    Check
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.check_existence("theorem-3.1", rankings.profiles(2, 3)).holds
+    True
+    """
     return gather(statement, how, (_compare(ranks, limit(*ranks.shape)) for ranks in instances))
 
 
 def check_heterogeneity(
     statement: str, instances: Iterable[Ints], distance: str, limit: Limit, kind: str = "max", how: str = "random"
 ) -> Check:
-    """beta <= limit(h, n, m) for each table of ranks, h its heterogeneity of that `kind`."""
+    """Whether beta is within a limit that depends on heterogeneity, for each table of ranks.
+
+    Parameters
+    ----------
+    statement : str
+        What the check is called.
+    instances : iterable of ndarray of shape (n, m)
+        Tables of ranks.
+    distance : {"md", "fd", "ed"}
+        Maximum displacement, footrule or edit distance.
+    limit : callable
+        Gives the limit on beta for h in the paper's units, n and m.
+    kind : {"max", "mean", "radius", "nway"}
+        The kind of heterogeneity.
+    how : str
+        Where the instances come from.
+
+    Returns
+    -------
+    Check
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> limit = lambda h, n, m: rankings.bound("md", h, n, m)
+    >>> rankings.check_heterogeneity("theorem-4.1", rankings.profiles(2, 3), "md", limit).holds
+    True
+    """
 
     def allowed(ranks: Ints) -> float:
         n, m = ranks.shape

@@ -47,7 +47,24 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """u on an interval, linear from `first` at low to `last` at high; closed says which ends belong to it."""
+    """A utility on one interval, linear from one end to the other.
+
+    Parameters
+    ----------
+    low, high : Fraction, int or float
+        The ends of the interval; equal for a single point.
+    first, last : Fraction, int or float
+        The utility at both ends.
+    closed : tuple of two bool
+        Which ends belong to it.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> piece = rankings.Piece(0, 2, first=1, last=3)
+    >>> print(piece.value(1), 2 in piece)
+    2 False
+    """
 
     low: Number
     high: Number
@@ -65,6 +82,7 @@ class Piece:
         return self.low < c < self.high or (c == self.low and self.closed[0]) or (c == self.high and self.closed[1])
 
     def value(self, c: Fraction) -> Fraction:
+        """The utility at a point of the interval, a Fraction."""
         if self.low == self.high:
             return Fraction(self.first)
         return Fraction(self.first + (self.last - self.first) * (c - self.low) / (self.high - self.low))
@@ -81,7 +99,23 @@ class Piece:
 
 @dataclass(frozen=True)
 class Piecewise:
-    """A utility of finitely many linear pieces. P is the union of the pieces: any union of intervals and points."""
+    """A utility of finitely many linear pieces.
+
+    The set P of models is the union of the pieces, any union of intervals and points. `Piecewise.through` and `Piecewise.steps`
+    make one from points. Everything is computed with fractions.
+
+    Parameters
+    ----------
+    pieces : tuple of Piece
+        In order, and without a common point.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> u = rankings.Piecewise.through((0, 0), (1, 1))
+    >>> print(u(0.25), u.rank(0.25), u.share(0.5))
+    1/4 3/4 1/2
+    """
 
     pieces: tuple[Piece, ...]
 
@@ -237,7 +271,27 @@ class Existence(NamedTuple):
 
 
 def existence(utilities: Sequence[Piecewise]) -> Existence:
-    """Theorem 3.2 for one instance, exactly. On each stretch the largest rank is a maximum of lines."""
+    """Theorem 3.2 for one instance, exactly: on each stretch the largest rank is a maximum of lines.
+
+    Parameters
+    ----------
+    utilities : sequence of Piecewise
+        One for each agent, on the same set of models.
+
+    Returns
+    -------
+    Existence
+        alpha of Definition 2, the infimum over models of the largest rank, whether each is attained, and whether a rankwise
+        proportional model exists.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> up, down = rankings.Piecewise.through((0, 0), (1, 1)), rankings.Piecewise.through((0, 1), (1, 0))
+    >>> found = rankings.existence([up, down])
+    >>> print(found.alpha.value, found.beta.value, found.exists)
+    1/2 1/2 True
+    """
     n = len(utilities)
     if n == 0:
         raise FairFLError("There must be at least one agent.")

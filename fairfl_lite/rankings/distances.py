@@ -24,19 +24,71 @@ def known(name: str, names: tuple[str, ...], what: str) -> str:
 
 
 def maximum_displacement(ranks: ArrayLike) -> Ints:
-    """max_theta |rank_i - rank_j|, int [n, n]."""
+    """How far a model moves at most between the orders of two agents, ``max_theta |rank_i - rank_j|``.
+
+    Parameters
+    ----------
+    ranks : array_like of int, shape (n, m)
+        Rank of each model for each agent, from 0.
+
+    Returns
+    -------
+    ndarray of int, shape (n, n)
+        The paper's distance times m.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.maximum_displacement([[0, 1, 2], [2, 1, 0]])
+    array([[0, 2],
+           [2, 0]])
+    """
     return kernels.pairwise_moves(permutations(ranks, "ranks").astype(np.int32))[0]
 
 
 def footrule(ranks: ArrayLike) -> Ints:
-    """sum_theta |rank_i - rank_j|, int [n, n]; always even."""
+    """How far all models move together between the orders of two agents, ``sum_theta |rank_i - rank_j|``.
+
+    Parameters
+    ----------
+    ranks : array_like of int, shape (n, m)
+        Rank of each model for each agent, from 0.
+
+    Returns
+    -------
+    ndarray of int, shape (n, n)
+        The paper's distance times m; always even.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.footrule([[0, 1, 2], [2, 1, 0]])
+    array([[0, 4],
+           [4, 0]])
+    """
     return kernels.pairwise_moves(permutations(ranks, "ranks").astype(np.int32))[1]
 
 
 def edit(ranks: ArrayLike) -> Ints:
-    """Insertions and deletions between two orders, int [n, n]: 2 m - 2 LCS.
+    """Insertions and deletions between the orders of two agents, 2 m less twice their longest common subsequence.
 
-    Read in i's order, j's ranks are a permutation whose longest increasing subsequence is the LCS: O(m log m) a pair.
+    Read in i's order, j's ranks are a permutation whose longest increasing subsequence is that: O(m log m) a pair.
+
+    Parameters
+    ----------
+    ranks : array_like of int, shape (n, m)
+        Rank of each model for each agent, from 0.
+
+    Returns
+    -------
+    ndarray of int, shape (n, n)
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.edit([[0, 1, 2], [2, 1, 0]])
+    array([[0, 4],
+           [4, 0]])
     """
     ranks = permutations(ranks, "ranks")
     orders = np.argsort(ranks, axis=1).astype(np.int32)
@@ -45,13 +97,46 @@ def edit(ranks: ArrayLike) -> Ints:
 
 
 def aligned(x: ArrayLike, y: ArrayLike) -> Ints:
-    """Models matched by one optimal alignment of the orders x and y, in their common order."""
+    """The models that one optimal alignment of two orders matches, in their common order.
+
+    Parameters
+    ----------
+    x, y : array_like of int, shape (m,)
+        Orders of the same models, best first.
+
+    Returns
+    -------
+    ndarray of int
+        A longest common subsequence.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.aligned([0, 1, 2, 3], [1, 0, 2, 3]).size
+    3
+    """
     first, second = permutations(np.stack([np.asarray(x), np.asarray(y)]))
     return first[kernels.alignment(np.argsort(second)[first])]
 
 
 def common(ranks: ArrayLike) -> int:
-    """Length of the longest subsequence common to all n orders; O(n m^2)."""
+    """The length of the longest subsequence that all n orders have in common; O(n m^2).
+
+    Parameters
+    ----------
+    ranks : array_like of int, shape (n, m)
+        Rank of each model for each agent, from 0.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.common([[0, 1, 2], [2, 1, 0]])
+    1
+    """
     ranks = permutations(ranks, "ranks")
     along = np.ascontiguousarray(ranks[:, np.argsort(ranks[0])])
     return int(kernels.common_to_all(along, np.empty(ranks.shape[1], np.int64)))
@@ -68,7 +153,27 @@ def over_agents(far: Ints, how: str = "max") -> float:
 
 
 def spread(ranks: ArrayLike, distance: str, how: str = "max") -> float:
-    """Heterogeneity in the units of the matrices (see `heterogeneity`)."""
+    """Heterogeneity in whole numbers of ranks, the units of the matrices of distances.
+
+    Parameters
+    ----------
+    ranks : array_like of int, shape (n, m)
+        Rank of each model for each agent, from 0.
+    distance : {"md", "fd", "ed"}
+        Maximum displacement, footrule or edit distance.
+    how : {"max", "mean", "radius", "nway"}
+        The kind, see `heterogeneity`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.spread([[0, 1, 2], [2, 1, 0]], "fd")
+    4.0
+    """
     known(distance, DISTANCES, "distance")
     if known(how, HOW, "kind of heterogeneity") != "nway":
         return over_agents(PAIRWISE[distance](ranks), how)
@@ -80,12 +185,28 @@ def spread(ranks: ArrayLike, distance: str, how: str = "max") -> float:
 
 
 def heterogeneity(ranks: ArrayLike, distance: str, how: str = "max") -> float:
-    """h(I) in the paper's units: md and fd of ranks in [0, 1), ed as a count.
+    """h(I), how different the orders of an instance are, in the paper's units.
 
-    how : "max" over pairs (the paper's), "mean" over pairs of different agents (0 for one agent), "radius", the
-        smallest over agents of the distance to the farthest other one, or "nway", one number for all n orders: the
-        largest or the total of max_i rank_i - min_i rank_i, and 2 (m - longest common subsequence of all). With two
-        agents all four are equal.
+    Parameters
+    ----------
+    ranks : array_like of int, shape (n, m)
+        Rank of each model for each agent, from 0.
+    distance : {"md", "fd", "ed"}
+        Maximum displacement and footrule of ranks in [0, 1), or edit distance as a count.
+    how : {"max", "mean", "radius", "nway"}
+        "max" over pairs is the paper's; "mean" over pairs of different agents (0 for one agent); "radius", the smallest over
+        agents of the distance to the farthest other one; or "nway", one number for all n orders: the largest or the total of
+        ``max_i rank_i - min_i rank_i``, and 2 (m - longest common subsequence of all). With two agents all four are equal.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> round(rankings.heterogeneity([[0, 1, 2], [2, 1, 0]], "fd"), 3)
+    1.333
     """
     m = np.shape(ranks)[-1] if np.ndim(ranks) else 1
     return spread(ranks, distance, how) / (1 if distance == "ed" else m)

@@ -22,13 +22,46 @@ from fairfl_lite.rankings.ranks import Ints, sizes, worst_case
 
 
 def total(n: int, m: int) -> int:
-    """How many profiles there are: (m!)^(n-1)."""
+    """How many profiles there are, (m!)^(n-1): agent 0's order is the identity by relabelling.
+
+    Parameters
+    ----------
+    n, m : int
+        How many agents and models there are.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.total(3, 4)
+    576
+    """
     n, m = sizes(n, m)
     return factorial(m) ** (n - 1)
 
 
 def profiles(n: int, m: int) -> Iterator[Ints]:
-    """Ranks [n, m] of every profile."""
+    """Every profile of n agents and m models.
+
+    Parameters
+    ----------
+    n, m : int
+        How many agents and models there are.
+
+    Yields
+    ------
+    ndarray of int, shape (n, m)
+        Rank of each model for each agent, from 0.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> [ranks.tolist() for ranks in rankings.profiles(2, 2)]
+    [[[0, 1], [0, 1]], [[0, 1], [1, 0]]]
+    """
     n, m = sizes(n, m)
     rows = list(itertools.permutations(range(m)))
     for others in itertools.product(rows, repeat=n - 1):
@@ -55,7 +88,23 @@ def apart(n: int, m: int, B: int) -> int:
 
 
 def counts(n: int, m: int) -> list[int]:
-    """How many profiles have b = 0, 1, ..., m-1."""
+    """How many profiles have b = 0, 1, ..., m-1, found from how many models all agents have among their first.
+
+    Parameters
+    ----------
+    n, m : int
+        How many agents and models there are.
+
+    Returns
+    -------
+    list of int
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.counts(3, 4)
+    [36, 236, 304, 0]
+    """
     at_least = [apart(n, m, B) for B in range(m + 1)]
     return [at_least[b] - at_least[b + 1] for b in range(m)]
 
@@ -73,7 +122,23 @@ def _maxima(m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def counts_by_maxima(n: int, m: int) -> list[int]:
-    """The same counts by a walk over sorted largest ranks, every permutation of every agent tried; m up to 8."""
+    """The same as `counts` by a walk over sorted largest ranks, with every permutation of every agent tried.
+
+    Parameters
+    ----------
+    n, m : int
+        How many agents and models there are; m is up to 8.
+
+    Returns
+    -------
+    list of int
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.counts_by_maxima(3, 4) == rankings.counts(3, 4)
+    True
+    """
     n, m = sizes(n, m)
     if m > 8:
         raise FairFLError(f"The walk over sorted maxima tries m! permutations in each state: take m <= 8, not {m}.")
@@ -94,10 +159,29 @@ def _walked(n: int, m: int) -> np.ndarray:
 
 @cache
 def joint(n: int, m: int) -> tuple[dict[tuple[str, str], np.ndarray], int]:
-    """Profiles by (distance in whole numbers, b), for each distance and kind of heterogeneity: int64 [values, m]; and
-    how many profiles have a minimiser of the largest rank that is not Pareto optimal.
+    """Profiles by heterogeneity and b, for each distance and kind of heterogeneity.
 
-    For kind "mean" the rows are sums over the n (n-1) / 2 pairs. Feasible: n = 2 to m = 11, n = 3 to m = 7, n = 4 to m = 6.
+    Feasible are n = 2 to m = 11, n = 3 to m = 7 and n = 4 to m = 6.
+
+    Parameters
+    ----------
+    n, m : int
+        How many agents and models there are.
+
+    Returns
+    -------
+    histograms : dict of (distance, kind) to ndarray of int64, shape (values, m)
+        How many profiles have each distance in whole numbers and each b. For kind "mean" the rows are sums over the n (n-1) /
+        2 pairs.
+    not_pareto : int
+        How many profiles have a minimiser of the largest rank that is not Pareto optimal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> histograms, not_pareto = rankings.joint(2, 3)
+    >>> histograms["md", "max"].tolist(), not_pareto
+    ([[1, 0, 0], [1, 1, 0], [0, 3, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]], 0)
     """
     n, m = sizes(n, m)
     if n == 1 or (n - 1) * np.log(float(factorial(m))) > 21:
@@ -114,7 +198,28 @@ def joint(n: int, m: int) -> tuple[dict[tuple[str, str], np.ndarray], int]:
 
 
 def worst(distance: str, n: int, m: int, how: str = "max") -> dict[float, int]:
-    """The largest b over all profiles of each heterogeneity h that occurs, h in the paper's units."""
+    """The largest b over all profiles of each heterogeneity that occurs.
+
+    Parameters
+    ----------
+    distance : {"md", "fd", "ed"}
+        Maximum displacement, footrule or edit distance.
+    n, m : int
+        How many agents and models there are.
+    how : {"max", "mean", "radius", "nway"}
+        The kind of heterogeneity.
+
+    Returns
+    -------
+    dict of float to int
+        b by h in the paper's units.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.worst("ed", 2, 4)
+    {0.0: 0, 2.0: 1, 4.0: 2, 6.0: 2}
+    """
     known(distance, DISTANCES, "distance"), known(how, HOW, "kind of heterogeneity")
     histogram = joint(n, m)[0][distance, how]
     unit = (1 if distance == "ed" else m) * (n * (n - 1) // 2 if how == "mean" else 1)
@@ -122,7 +227,31 @@ def worst(distance: str, n: int, m: int, how: str = "max") -> dict[float, int]:
 
 
 def check_all(statement: str, distance: str, n: int, m: int, limit: Limit, kind: str = "max") -> Check:
-    """beta <= limit(h, n, m) over all profiles."""
+    """Whether beta is within a limit that depends on heterogeneity, over all profiles.
+
+    Parameters
+    ----------
+    statement : str
+        What the check is called.
+    distance : {"md", "fd", "ed"}
+        Maximum displacement, footrule or edit distance.
+    n, m : int
+        How many agents and models there are.
+    limit : callable
+        Gives the limit on beta for h in the paper's units, n and m.
+    kind : {"max", "mean", "radius", "nway"}
+        The kind of heterogeneity.
+
+    Returns
+    -------
+    Check
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.check_all("theorem-4.2", "fd", 3, 4, lambda h, n, m: rankings.bound("fd", h, n, m)).violations
+    0
+    """
     histogram = joint(n, m)[0][distance, kind]
     unit = (1 if distance == "ed" else m) * (n * (n - 1) // 2 if kind == "mean" else 1)
     violations, largest = 0, 0.0
@@ -136,7 +265,29 @@ def check_all(statement: str, distance: str, n: int, m: int, limit: Limit, kind:
 def check_existence_all(
     statement: str, n: int, m: int, limit: Callable[[int, int], int] = worst_case, engine: str = "counts"
 ) -> Check:
-    """b <= limit(n, m) over all profiles; engine "counts" or "maxima"."""
+    """Whether b is within a limit, over all profiles.
+
+    Parameters
+    ----------
+    statement : str
+        What the check is called.
+    n, m : int
+        How many agents and models there are.
+    limit : callable
+        Gives the limit on b for n and m.
+    engine : {"counts", "maxima"}
+        How profiles are counted, see `counts` and `counts_by_maxima`.
+
+    Returns
+    -------
+    Check
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.check_existence_all("theorem-3.1", 4, 6).instances
+    373248000
+    """
     known(engine, ("counts", "maxima"), "engine")
     found = counts(n, m) if engine == "counts" else counts_by_maxima(n, m)
     most, allowed = max(b for b in range(m) if found[b]), limit(n, m)

@@ -25,7 +25,25 @@ Function = Callable[[Points], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Region:
-    """A measurable set in a box: contains(points [k, d]) -> mask [k], and its measure in closed form."""
+    """A measurable set in a box, whose measure is known.
+
+    Parameters
+    ----------
+    low, high : tuple of float
+        The corners of the box.
+    contains : callable
+        Whether each of points of shape (k, d) is in the set, a mask of shape (k,).
+    measure : float
+        Its measure in closed form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import rankings
+    >>> disc = rankings.Region((-1, -1), (1, 1), lambda c: (c**2).sum(axis=1) <= 1, np.pi)
+    >>> disc.grid(10).shape, disc.sample(100, np.random.default_rng(0)).shape
+    ((80, 2), (100, 2))
+    """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -135,7 +153,29 @@ def alpha_position(utilities: ArrayLike) -> int:
 
 def check_finite(statement: str, tables: Iterable[ArrayLike], limit: Callable[[ArrayLike], float] = alpha_position,
                  how: str = "counting measure") -> Check:  # fmt: skip
-    """Theorem 3.2 on finite sets of points: a Pareto optimal model whose positions are all at most `limit`."""
+    """Theorem 3.2 on finite sets of points: is there a Pareto optimal model whose positions are all within a limit?
+
+    Parameters
+    ----------
+    statement : str
+        What the check is called.
+    tables : iterable of array_like of shape (n, m)
+        Utilities of each model for each agent.
+    limit : callable
+        Gives the limit on positions for a table.
+    how : str
+        Where the tables come from.
+
+    Returns
+    -------
+    Check
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.check_finite("theorem-3.2", [[[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]]]).holds
+    True
+    """
     seen = violations = n = m = 0
     worst = 0.0
     for table in tables:
@@ -147,17 +187,57 @@ def check_finite(statement: str, tables: Iterable[ArrayLike], limit: Callable[[A
 
 
 def check_measure(statement: str, instance: Closed, points: Points, sample: Points, tolerance: float, how: str) -> Check:
-    """Ranks in P against shares of the sample, at every point and agent, within `tolerance`."""
+    """Ranks in P against shares of a sample, at every point and for every agent, within a tolerance.
+
+    Parameters
+    ----------
+    statement : str
+        What the check is called.
+    instance : Closed
+        An instance with ranks in closed form, one of ``CLOSED``.
+    points : ndarray of shape (k, d)
+        Where ranks are compared.
+    sample : ndarray of shape (size, d)
+        The models that stand for P.
+    tolerance : float
+        How far a rank may be from a share.
+    how : str
+        Where the sample comes from.
+
+    Returns
+    -------
+    Check
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> ring = rankings.CLOSED["annulus"]
+    >>> points, sample = ring.region.grid(10), ring.region.grid(200)
+    >>> rankings.check_measure("ranks", ring, points, sample, tolerance=0.02, how="grid").holds
+    True
+    """
     error = instance.error(points, sample)
     return Check(statement, len(instance.utilities), len(points), how, points.shape[0], int(error > tolerance), error / tolerance)
 
 
 @dataclass(frozen=True)
 class AppendixA:
-    """u_1 = L max(0, 1/sqrt(L) - c)^2 on [0, 1] and u_2(c) = u_1(1 - c); both have maximum 1 and are 2L-smooth.
+    """Two agents to whom no share of their maximum can be promised (Appendix A).
 
-    At every c some agent has utility 0 exactly when L >= 4, so no share of the maximum can be promised. Proportionality
-    itself, half of the maximum for both, fails already for L > (2 - sqrt(2))^2 = 0.343...
+    ``u_1(c) = L max(0, 1/sqrt(L) - c)^2`` on [0, 1], and ``u_2(c) = u_1(1 - c)``. Both have maximum 1 and are 2L-smooth. At
+    every c some agent has utility 0 exactly when L >= 4. Proportionality itself, half of the maximum for both, fails already
+    for L > (2 - sqrt(2))^2 = 0.343...
+
+    Parameters
+    ----------
+    L : float
+        The steepness, above 0.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.AppendixA(1.0).promise, rankings.AppendixA(4.0).promise
+    (0.25, 0.0)
     """
 
     L: float
@@ -167,7 +247,7 @@ class AppendixA:
             raise FairFLError(f"L must be positive, not {self.L}.")
 
     def utilities(self, c: ArrayLike) -> NDArray[np.float64]:
-        """[2, k] at the points c."""
+        """Utilities of shape (2, k) at the points c."""
         c = np.asarray(c, dtype=float)
         return np.stack([self.L * np.maximum(0, 1 / sqrt(self.L) - x) ** 2 for x in (c, 1 - c)])
 
@@ -177,11 +257,13 @@ class AppendixA:
 
     @property
     def promise(self) -> float:
-        """max_c min_i u_i(c) / max u_i = max(0, 1 - sqrt(L)/2)^2, at c = 1/2: one utility falls and the other rises."""
+        """``max_c min_i u_i(c) / max u_i = max(0, 1 - sqrt(L)/2)^2``, attained at c = 1/2, since one utility falls and the other
+        rises.
+        """
         return max(0.0, 1 - sqrt(self.L) / 2) ** 2
 
     def ranks(self, c: ArrayLike) -> NDArray[np.float64]:
-        """Continuous ranks [2, k]: c where u_1 > 0, and 1 on the plateau, so that alpha = 1 whenever L >= 4."""
+        """Continuous ranks of shape (2, k), c where u_1 > 0, and 1 on the plateau, so that alpha = 1 whenever L >= 4."""
         c = np.asarray(c, dtype=float)
         return np.stack([np.where(x < 1 / sqrt(self.L), x, 1.0) for x in (c, 1 - c)])
 

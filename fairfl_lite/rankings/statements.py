@@ -39,8 +39,28 @@ def check_argmin(tables: Iterable[ArrayLike], how: str = "utilities") -> Check:
 
 
 def levels(utilities: ArrayLike, k: int, rule: str = "counted") -> np.ndarray:
-    """alpha_i(k/m) [n]: by rule "kth" the k-th highest utility; by rule "counted" the smallest utility that at most k
-    models reach, inf where a tie at the top is longer than k. Without ties they are equal."""
+    """The utility that each agent needs for a share of the models, alpha_i(k/m).
+
+    Parameters
+    ----------
+    utilities : array_like of shape (n, m)
+        Utility of each model for each agent.
+    k : int
+        How many models, from 1 to m.
+    rule : {"counted", "kth"}
+        "kth" is the k-th highest utility; "counted" the smallest utility that at most k models reach, inf where a tie at the
+        top is longer than k. Without ties they are equal.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.levels([[3.0, 2.0, 1.0], [1.0, 2.0, 2.0]], k=2)
+    array([2., 2.])
+    """
     u = table(utilities)
     if not 1 <= k <= u.shape[1] or rule not in ("counted", "kth"):
         raise FairFLError(f"Levels are for k in 1..{u.shape[1]} and by rule 'counted' or 'kth', not k = {k} and {rule!r}.")
@@ -50,7 +70,26 @@ def levels(utilities: ArrayLike, k: int, rule: str = "counted") -> np.ndarray:
 
 
 def program(utilities: ArrayLike, alpha: ArrayLike) -> int | None:
-    """Program (2) on a finite set: the model with the largest sum among those with u_i >= alpha_i; None if there is none."""
+    """Program (2) on a finite set: the model with the largest sum of utilities among those that give every agent alpha_i.
+
+    Parameters
+    ----------
+    utilities : array_like of shape (n, m)
+        Utility of each model for each agent.
+    alpha : array_like of shape (n,)
+        What each agent needs.
+
+    Returns
+    -------
+    int, or None if there is no such model
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> utilities = [[3.0, 2.0, 1.0], [1.0, 2.0, 2.5]]
+    >>> rankings.program(utilities, rankings.levels(utilities, k=2))
+    1
+    """
     u = table(utilities)
     feasible = (u >= np.asarray(alpha)[:, None]).all(axis=0)
     return int(np.where(feasible, u.sum(axis=0), -np.inf).argmax()) if feasible.any() else None

@@ -40,7 +40,19 @@ class Body(Protocol):
 
 @dataclass(frozen=True)
 class Box:
-    """[low, high] in each coordinate."""
+    """The box of all points between low and high in each coordinate.
+
+    Parameters
+    ----------
+    low, high : tuple of float
+        The corners.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.Box.unit(2)
+    Box(low=(0.0, 0.0), high=(1.0, 1.0))
+    """
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -51,6 +63,7 @@ class Box:
 
     @classmethod
     def unit(cls, d: int) -> Box:
+        """The box from 0 to 1 in d coordinates."""
         return cls((0.0,) * d, (1.0,) * d)
 
     def contains(self, points: Points) -> NDArray[np.bool_]:
@@ -66,7 +79,21 @@ class Box:
 
 @dataclass(frozen=True)
 class Ball:
-    """|c - centre| <= radius."""
+    """The ball of all points within a radius of the centre.
+
+    Parameters
+    ----------
+    centre : tuple of float
+        The centre.
+    radius : float
+        The radius, above 0.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.Ball((0.0, 0.0)).diameter
+    2.0
+    """
 
     centre: tuple[float, ...]
     radius: float = 1.0
@@ -125,9 +152,40 @@ def _share(u: Utility, alpha: float, body: Body, size: int, steps: int, rng: np.
 
 def volume_share(u: Utility, alpha: float, body: Body, size: int = 500, repeats: int = 8, steps: int | None = None,
                  seed: int = 0) -> Volume:  # fmt: skip
-    """vol{c in body : u(c) >= alpha} / vol(body) for a concave u, with the standard error over independent repeats.
+    """The share of a convex body in which a concave utility reaches a level, by hit-and-run.
 
-    size : points in flight. steps : of hit-and-run between two levels, d + 5 unless given.
+    ``vol{c in body : u(c) >= alpha} / vol(body)``, as a product of shares of nested level sets.
+
+    Parameters
+    ----------
+    u : callable
+        Concave; gives utilities of shape (k,) at points of shape (k, d).
+    alpha : float
+        The level.
+    body : Box, Ball or alike
+        The convex body.
+    size : int
+        How many points are in flight.
+    repeats : int
+        How many independent repeats there are.
+    steps : int, optional
+        How many steps of hit-and-run are between two levels; d + 5 if None.
+    seed : int
+        What the draws depend on.
+
+    Returns
+    -------
+    value : float
+        The share.
+    error : float
+        Its standard error over the repeats.
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> share = rankings.volume_share(lambda c: c.min(axis=1), 0.5, rankings.Box.unit(2))
+    >>> abs(share.value - 0.25) < 4 * share.error
+    True
     """
     if size < 2 or repeats < 2:
         raise FairFLError("A volume with a standard error needs at least two points and two repeats.")
@@ -166,7 +224,32 @@ def check_volume(d: int, eps: float, points: Callable[[int, float], int] = point
 
 
 def level_of_rank(u: Utility, r: float, body: Body, halvings: int = 12, **options: int) -> float:
-    """alpha_i(r): the utility that a share r of the body reaches, by bisection on `volume_share` (the same draws each time)."""
+    """The utility that a share of the models reaches, alpha_i(r), by bisection on `volume_share` with the same draws each time.
+
+    Parameters
+    ----------
+    u : callable
+        Concave; gives utilities of shape (k,) at points of shape (k, d).
+    r : float
+        The share, between 0 and 1.
+    body : Box, Ball or alike
+        The convex body of models.
+    halvings : int
+        How many steps bisection takes.
+    **options
+        Arguments of `volume_share`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> level = rankings.level_of_rank(lambda c: c.min(axis=1), 0.25, rankings.Box.unit(2))
+    >>> abs(level - 0.5) < 0.05
+    True
+    """
     if not 0 < r < 1:
         raise FairFLError(f"The share of models must be between 0 and 1, not {r}.")
     values = u(body.sample(2000, np.random.default_rng(1)))

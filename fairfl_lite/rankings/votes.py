@@ -31,12 +31,44 @@ def _rankings(given: ArrayLike, least: int) -> Ints:
 
 
 def reputations(R: ArrayLike) -> Ints:
-    """The place of each edge in a ranking, [..., d]: ARGSORT(R)."""
+    """The place of each edge in a ranking, from the least important one: ARGSORT(R).
+
+    Parameters
+    ----------
+    R : array_like of int, shape (..., d)
+        A ranking: the edges, the least important first.
+
+    Returns
+    -------
+    ndarray of int, shape (..., d)
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.reputations([2, 0, 1])
+    array([1, 2, 0])
+    """
     return np.argsort(_rankings(R, 1), axis=-1)
 
 
 def vote(rankings: ArrayLike) -> Ints:
-    """VOTE: edges in the order of their summed reputations, [..., n, d] -> [..., d]; of equal sums the lowest id comes first."""
+    """VOTE: edges in the order of their summed reputations; of equal sums the lowest id comes first.
+
+    Parameters
+    ----------
+    rankings : array_like of int, shape (..., n, d)
+        One ranking of each of n voters.
+
+    Returns
+    -------
+    ndarray of int, shape (..., d)
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.vote([[0, 1, 2], [0, 2, 1], [2, 0, 1]])
+    array([0, 2, 1])
+    """
     return np.argsort(reputations(_rankings(rankings, 2)).sum(axis=-2), axis=-1, kind="stable")
 
 
@@ -49,7 +81,25 @@ def group_votes(rankings: ArrayLike, groups: Sequence[int] | Ints) -> Ints:
 
 
 def two_level(rankings: ArrayLike, groups: Sequence[int] | Ints) -> Ints:
-    """Algorithm 1, lines 14 and 15: a vote in each group, then a vote of the groups, [..., n, d] -> [..., d]."""
+    """A vote in each group, then a vote of the groups (E2FL, Algorithm 1, lines 14 and 15).
+
+    Parameters
+    ----------
+    rankings : array_like of int, shape (..., n, d)
+        One ranking of each of n voters.
+    groups : array_like of int, shape (n,)
+        Who is in which group.
+
+    Returns
+    -------
+    ndarray of int, shape (..., d)
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.two_level([[0, 1, 2], [0, 1, 2], [2, 1, 0]], groups=[0, 0, 1])
+    array([0, 1, 2])
+    """
     return vote(group_votes(rankings, groups))
 
 
@@ -61,7 +111,25 @@ def kept(d: int, k: float = 0.5) -> int:
 
 
 def mask(R: ArrayLike, k: float = 0.5) -> Mask:
-    """Whether each edge is among the `kept` most important, bool [..., d]."""
+    """Whether each edge is among the most important ones that a mask keeps, d - int((1 - k) d) of d.
+
+    Parameters
+    ----------
+    R : array_like of int, shape (..., d)
+        A ranking: the edges, the least important first.
+    k : float
+        The share of the edges that is kept, above 0 and at most 1.
+
+    Returns
+    -------
+    ndarray of bool, shape (..., d)
+
+    Examples
+    --------
+    >>> from fairfl_lite import rankings
+    >>> rankings.mask([2, 0, 1, 3], k=0.5)
+    array([False,  True, False,  True])
+    """
     places = reputations(R)
     return places >= places.shape[-1] - kept(places.shape[-1], k)
 
