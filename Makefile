@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help book test check lint chaos nbval references paper lab bench serve clean clean-all install lock crate same picture
+.PHONY: help book test check coverage lint chaos nbval references paper lab bench serve clean clean-all install lock crate same picture
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -26,6 +26,10 @@ test: lint $(STAMP) $(DASK)/.installed ## everything that is checked: style, typ
 
 check: lint $(STAMP) ## while at work: style, types, and the tests that need neither a notebook nor a training; a minute
 	@$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+
+coverage: $(STAMP) ## list the lines of the library that none of its own tests runs; for people, nothing fails by it
+	@$(BIN)/coverage run -m pytest -q tests/lite
+	@$(BIN)/coverage report
 
 chaos: $(STAMP) ## kill, starve and deceive it, and count what becomes of it: half an hour; PARTS="kills disk" for some of it
 	@PYTHONPATH=tools $(BIN)/python -m chaos $(PARTS)

@@ -194,7 +194,7 @@ def make(*arguments: str) -> subprocess.CompletedProcess:
 
 def test_make_help_lists_the_commands():
     listed = re.findall(r"^ +make (\S+) +\S", make("help").stdout, re.M)
-    assert {"book", "test", "check", "nbval", "paper", "lab", "bench", "serve", "clean"} <= set(listed)
+    assert {"book", "test", "check", "coverage", "nbval", "paper", "lab", "bench", "serve", "clean"} <= set(listed)
     assert make().stdout == make("help").stdout
 
 
