@@ -237,32 +237,6 @@ def test_gains_on_fedavg_are_those_of_the_printed_cells() -> None:
         assert cards.number(entry.printed) == (own - plain if metric == "acc" else plain - own), entry.id
 
 
-def test_nothing_measured_says_what_to_run(save: Save) -> None:
-    frame = ledger.claims("effl").set_index("id")
-    assert frame.index.tolist() == list(CARD.entries)
-    for id, name in {
-        "t1.adult.effl.bias": "table1",
-        "t1.adult.effl.bias.effect": "table1",
-        "t2.synthetic.fcfl.acc": "table2",
-        "t5.b.adult.bias.0.01": "table5",
-        "t6.adult.stage-1.bias": "table6-plain",
-        "t6n.adult.stage-1.bias": "table6",
-        "t1s.effl.bias": "splits",
-        "s5.2.satisfaction.t2.adult.fcfl": "table2",
-        "s5.2.falls.adult.measured": "table1",
-        "stand-in.t4.keeps.zero": "table1",
-        "stand-in.t3.bias": "table3",
-        "errata.lattice.ddof1": "facts",
-        "prop1": "facts",
-    }.items():
-        line = frame.loc[f"effl.{id}"]
-        assert line["verdict"] == "not yet measured", id
-        assert f"results/effl/{name}.csv is not there: run `fairfl paper effl/" in line["note"], id
-    untested = frame[frame["verdict"] == "not testable"]
-    assert (untested["note"] != "").all()
-    assert (untested["kind"] == "level").sum() == 32 + 32 + 32 + 96 + 16 + 16  # of Tables 1, 2, 3, 4, 5, 6
-
-
 @pytest.mark.slow
 def test_nothing_is_left_unmeasured_when_every_results_file_is_there(save: Save) -> None:
     """Random results in the columns of the experiments: each entry finds its runs, and one value for each."""

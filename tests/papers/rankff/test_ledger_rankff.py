@@ -118,27 +118,6 @@ def test_arithmetic_of_the_paper(save: Save) -> None:
     assert got["s1.random.independent.10"] == pytest.approx(0.9**10)
 
 
-def test_nothing_measured_says_what_to_run(save: Save) -> None:
-    frame = ledger.claims("rankff").set_index("id")
-    assert frame.index.tolist() == list(CARD.entries)
-    for id, name in {
-        "t1.mnist.high.rankff.beta": "discrete",
-        "t1.mnist.high.rankff.beta.effect": "discrete",
-        "t2.mnist.high.rankff.sum": "continuous",
-        "thm3.1": "theory",
-        "s1.random.utility.mnist.fixed.high": "facts",
-        "fig1.fd.mnist.high": "heterogeneity",
-        "alg2.p.rankff.high": "steps",
-        "s6.2.optimum.mnist": "continuous",
-    }.items():
-        line = frame.loc[f"rankff.{id}"]
-        assert line["verdict"] == "not yet measured"
-        assert f"results/rankff/{name}.csv is not there: run `fairfl paper rankff/" in line["note"], id
-    untested = frame[frame["verdict"] == "not testable"]
-    assert {"level", "theorem"} <= set(untested["kind"]) and (untested["note"] != "").all()
-    assert (untested["kind"] == "level").sum() == 18  # the sums of CIFAR-10
-
-
 def test_runs_like_the_print_agree(save: Save) -> None:
     save("rankff/discrete", as_printed("t1", "t1r"))
     save("rankff/continuous", as_printed("t2"))
