@@ -238,7 +238,7 @@ PLANTS = (
     Plant("link", "to a notebook that is not there", words(PRIMER, "(../data/adult.ipynb)", "(../data/adults.ipynb)"), f"{LAB}[{PRIMER}]"),
     Plant("link", "to a page named in words only", words(PRIMER, "[Adult](../data/adult.ipynb)", "the next notebook"), f"{PROSE}[{PRIMER}]"),
     Plant("link", "a page missing in the contents", swap("_toc.yml", r"      - file: executed/data/compas\n", ""), "tests/book/notebooks/test_references.py::test_the_table_of_contents_names_every_notebook_and_page"),
-    Plant("link", "a file named in CONTRIBUTING that is not there", swap("CONTRIBUTING.md", r"tools/finished_runs\.py", "tests/finished_run.py"), PROJECT + "test_paths_that_are_named_exist[CONTRIBUTING.md]"),
+    Plant("link", "a file named in CONTRIBUTING that is not there", swap("CONTRIBUTING.md", r"tools/finished_runs\.py", "tools/finished_run.py"), PROJECT + "test_paths_that_are_named_exist[CONTRIBUTING.md]"),
     Plant("link", "a dead address elsewhere", swap("README.md", r"https://pre-commit\.com|http://localhost:8000", "http://localhost:8001"), PROJECT + "test_paths_that_are_named_exist[CONTRIBUTING.md]", allowed="Addresses of other sites are not asked: the tests need no network, and a site that is down is not an error here."),
     # What was once found wrong, put back.
     Plant("once found", "a build that was killed is trusted", both(put("book/fairfl_book/site/html.py", "_clear(memory(project), html(project))\n    elif", "pass\n    elif"), swap("book/fairfl_book/site/html.py", r"\n    _forget\([^\n]*", "")), "tests/book/test_site.py::test_a_warning_stops_the_build_after_one_that_was_killed"),
