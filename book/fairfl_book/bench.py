@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -116,8 +116,9 @@ def floor(fed: Federation) -> Callable[[], None]:
     return call
 
 
-def speed(workload: dict[str, Any], runs: int = 20, settings: int = 36, repeats: int = 5) -> dict[str, float]:
+def speed(workload: dict[str, Any], repeats: int = 5) -> dict[str, float]:
     """Ratios for one workload, per run of the federation; and for a grid, every run under `settings` different models."""
+    runs, settings = 20, 36
     fed = federation(**workload, runs=runs)
     single = replace(one_run(fed), engine="fused")
     loop, start = one_run(fed), first_models(fed)
@@ -214,13 +215,12 @@ def both(one: OneFederation, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return alone(one.value_and_gradient(theta, one.all_clients, LossAndBias()))
 
 
-def constrained(clients: Sequence[int] = CLIENTS, rows: int = 1000, features: int = 97, repeats: int = 5
-                ) -> dict[str, dict[str, float]]:  # fmt: skip
+def constrained(repeats: int = 5) -> dict[str, dict[str, float]]:
     """EFFL's round by the number of clients: milliseconds of the gradients of losses and biases, of the same by the autograd
     loop, of the program of the last stage, and of the same by HiGHS."""
     out = {}
-    for n in clients:
-        fed = unequal(n, rows, features)
+    for n in CLIENTS:
+        fed = unequal(n)
         one, loop = fed.one(), replace(fed, engine="plain").one()
         theta, method = one.init_params(), EFFL(0.01, 0.01, 0.01, violators="every")
         values, slopes = both(one, theta)
@@ -284,53 +284,37 @@ def memory() -> float:
     return float(done.stdout)
 
 
-NETWORK_LINE = "milliseconds for 64 images, RankFF's network"
-LENET_LINE = "GB above base, E2FL's LeNet, 25 of 1000 clients"
-LENET = """
+PEAK = """
 import resource, psutil
 import numpy as np
 from fairfl_lite.clients import ClientTraining
 from fairfl_lite.data import Images
-from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import Federation
-from fairfl_lite.methods import FedAvg
+from fairfl_lite.methods import {method}
 from fairfl_lite.models import LeNet
+from fairfl_lite.supernets import Supernet
 rng = np.random.default_rng(0)
 x = rng.integers(0, 256, (70_000, 1, 28, 28), np.uint8)
 images = Images("mnist", x, rng.integers(0, 10, 70_000), 60_000, "random")
 training = ClientTraining("sgd", 0.01, 1e-4, 1, 8, momentum=0.9)
-fed = Federation.of_images(images, [0.0] * {clients}, [0], training, LeNet(), train={each}, test=1,
-                           participants={participants})
+fed = Federation.of_images(images, [0.0] * 1000, [0], training, {model}, train=24, test=1, participants=25)
 before = psutil.Process().memory_info().rss
-fed.run(FedAvg(), 1)
+fed.run({method}(), 1)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before) / 1e9)
 """
 
 
-def lenet_memory(clients: int = 1000, participants: int = 25, each: int = 24) -> float:
-    """Peak GB above what is in use before, of a round of FedAvg and its evaluation with E2FL's network, which has 1,625,632
-    parameters: memory follows those who take part."""
-    code = LENET.format(clients=clients, participants=participants, each=each)
+def peak(method: str, model: str) -> float:
+    """Peak GB above what is in use before, of a round of a method with 25 of 1000 clients and its evaluation: memory follows
+    those who take part. E2FL's network has 1,625,632 parameters, or edges."""
+    code = PEAK.format(method=method, model=model)
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
-RANKED_LINE = "GB above base, E2FL on the LeNet supernet, 25 of 1000 clients"
-RANKED = (
-    LENET.replace("FedAvg", "E2FL")
-    .replace("import LeNet", "import LeNet\nfrom fairfl_lite.supernets import Supernet")
-    .replace("LeNet(),", "Supernet(LeNet()),")
-)
-
-
-def ranked_memory(clients: int = 1000, participants: int = 25, each: int = 24) -> float:
-    """Peak GB above what is in use before, of a round of E2FL and its evaluation."""
-    code = RANKED.format(clients=clients, participants=participants, each=each)
-    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
-
-
-def ranked(network: Network, clients: int = 1, groups: int = 1, each: int = 60) -> Federation:
+def ranked(network: Network, clients: int = 1, groups: int = 1) -> Federation:
     """Random images for clients that rank edges, `groups` of them in turn, trained as on FairMNISTRotate."""
     rng = np.random.default_rng(0)
+    each = 60
     n = clients * each
     x = np.where(rng.random((n, 1, 28, 28)) < 0.25, rng.integers(0, 256, (n, 1, 28, 28)), 0).astype(
         np.uint8
@@ -449,12 +433,12 @@ def measure(repeats: int = 5) -> dict[str, Any]:
     effl = constrained()
     return {
         "workloads": {name: speed(workload, repeats=repeats) for name, workload in WORKLOADS.items()},
-        NETWORK_LINE: network(repeats=repeats),
+        "milliseconds for 64 images, RankFF's network": network(repeats=repeats),
         "growth of time": growth(repeats),
         "peak memory over the size of the data": memory(),
-        LENET_LINE: lenet_memory(),
+        "GB above base, E2FL's LeNet, 25 of 1000 clients": peak("FedAvg", "LeNet()"),
         "supermasks": supermasks(repeats),
-        RANKED_LINE: ranked_memory(),
+        "GB above base, E2FL on the LeNet supernet, 25 of 1000 clients": peak("E2FL", "Supernet(LeNet())"),
         "orders of 10,000 models by 100 agents": orders(),
         "milliseconds of a round of EFFL": effl,
         "growth of a round of EFFL, as a power of the clients": powers(effl),
@@ -473,29 +457,12 @@ def main(json: bool = False, revision: str | None = None) -> None:
     if json:
         print(json_format.dumps(found, indent=1))
         return
-    for name, values in found["workloads"].items():
-        print(name)
-        for what, value in values.items():
-            print(f"  {what:<55}{value:10.2f}")
-    print(f"{NETWORK_LINE}: " + ", ".join(f"{what} {value:.2f}" for what, value in found[NETWORK_LINE].items()))
-    for axis, ratios in found["growth of time"].items():
-        print(f"time as {axis} double: " + ", ".join(f"{name} {value:.2f}" for name, value in ratios.items()))
-    print(f"peak memory over the size of the data: {found['peak memory over the size of the data']:.2f}")
-    print(f"peak memory of a round with E2FL's LeNet, 25 of 1000 clients: {found[LENET_LINE]:.2f} GB above base")
-    print("E2FL")
-    for what, value in found["supermasks"].items():
-        if what != "growth":
-            print(f"  {what:<75}{value:10.2f}")
-    for axis, ratios in found["supermasks"]["growth"].items():
-        print(f"  time of a round as {axis} double: " + ", ".join(f"{name} {value:.2f}" for name, value in ratios.items()))
-    print(f"  peak memory of a round on the LeNet supernet, 25 of 1000 clients: {found[RANKED_LINE]:.2f} GB above base")
-    name, timed = "orders of 10,000 models by 100 agents", found["orders of 10,000 models by 100 agents"]
-    for what, seconds in timed["seconds"].items():
-        by_n, by_m = timed["growth"][what].values()
-        print(f"{what} of {name}: {seconds:.3f} s; x{by_n:.1f} as agents double, x{by_m:.1f} as models double")
-    for many, parts in found["milliseconds of a round of EFFL"].items():
-        print(f"EFFL, {many}: " + ", ".join(f"{what} {value:.2f} ms" for what, value in parts.items()))
-    for step, parts in found["growth of a round of EFFL, as a power of the clients"].items():
-        print(f"EFFL, {step}, power of growth: " + ", ".join(f"{what} {value:.2f}" for what, value in parts.items()))
-    for name, seconds in found["seconds of processor time, 2000 rounds of EFFL"].items():
-        print(f"EFFL, 2000 rounds, {name}: {seconds:.1f} s of processor time")
+    print("\n".join(lines(found)))
+
+
+def lines(found: dict[str, Any], indent: str = "") -> Iterator[str]:
+    """What was measured, a line for each number below the words that it stands under."""
+    for what, value in found.items():
+        yield f"{indent}{what}" if isinstance(value, dict) else f"{indent}{what:<{80 - len(indent)}}{value:10.3f}"
+        if isinstance(value, dict):
+            yield from lines(value, indent + "  ")

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
 from fairfl_lite import imports, store
+from fairfl_lite.errors import FairFLError, did_you_mean
 
 FOLDER = Path(__file__).parents[1] / "papers"
 
@@ -26,11 +27,35 @@ def _text(paper: str) -> str:
     return card.read_text(encoding="utf-8") if card.is_file() else ""
 
 
+def raw(text: str, file: str = "card.yml") -> Any:
+    """The YAML of a card as loaded, not looked at."""
+    try:
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date that is none, ten thousand brackets
+        mark = getattr(error, "problem_mark", None)
+        at = f"{file}, line {mark.line + 1}" if mark else file
+        raise FairFLError(f"{at}: The card is not YAML: {' '.join(str(error).split())}.") from error
+
+
+class Settings(dict[str, Any]):
+    """The settings of a card, or those inside one of them; one that is not there is refused by the nearest name."""
+
+    def __init__(self, file: str, given: Mapping[str, Any]) -> None:
+        super().__init__({name: Settings(file, value) if isinstance(value, dict) else value for name, value in given.items()})
+        self.file = file
+
+    def __missing__(self, name: str) -> NoReturn:
+        raise FairFLError(f"{self.file} prints no setting {name!r}{did_you_mean(name, self)}: correct the card, or who asks.")
+
+
 @cache
 def printed(paper: str) -> Mapping[str, Any]:
     """The `settings` of the card in the folder of a paper; none where there is no card."""
-    read = yaml.load(_text(paper), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return read["settings"] if read else {}
+    file = f"book/papers/{paper}/card.yml"
+    given = raw(_text(paper) or "settings: {}", file)
+    if not isinstance(given, dict) or not isinstance(given.get("settings"), dict):
+        raise FairFLError(f"{file} has no settings: write those that the paper prints as `settings: {{name: value}}`.")
+    return Settings(file, given["settings"])
 
 
 def digest(module: str) -> str:

@@ -17,14 +17,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from fairfl_book.cards import fields, lines
 from fairfl_book.cards.lines import Place, standing
+from fairfl_book.settings import FOLDER, raw
 from fairfl_book.shapes import LARGEST
 from fairfl_lite.errors import FairFLError, choose, nearest
-
-FOLDER = Path(__file__).parents[2] / "papers"
 
 NAMELESS = "card.yml"
 """What a card is called that was read from no file."""
@@ -235,16 +232,6 @@ def of(id: str) -> PaperCard:
         return load(paper)
     near = nearest(id, (entry for name in names() for entry in load(name).entries), cutoff=0)
     raise FairFLError(f"There is no claim {id!r}; the nearest id is {near}.")
-
-
-def raw(text: str, file: str = NAMELESS) -> Any:
-    """The YAML of a card as loaded, not looked at."""
-    try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date that is none, ten thousand brackets
-        mark = getattr(error, "problem_mark", None)
-        at = f"{file}, line {mark.line + 1}" if mark else file
-        raise FairFLError(f"{at}: The card is not YAML: {' '.join(str(error).split())}.") from error
 
 
 def parse(text: str, file: str = NAMELESS) -> PaperCard:

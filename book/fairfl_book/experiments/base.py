@@ -7,7 +7,6 @@ import io
 import itertools
 import json
 import multiprocessing
-import os
 import signal
 import threading
 import time
@@ -22,6 +21,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from fairfl_book import results, settings
+from fairfl_book.processes import end_with_parent
 from fairfl_lite import data, imports, store
 from fairfl_lite.errors import FairFLError
 
@@ -225,8 +225,8 @@ def _untold_of_ctrl_c() -> Iterator[None]:
 
 
 def _worker() -> None:
-    """A process of the pool: it has one thread, and ends when the one that started it does, however that ends."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    """A process of the pool: it has one thread, and ends when the one that started it does."""
+    end_with_parent()
     _one_thread()
 
 
@@ -236,10 +236,3 @@ def _one_thread() -> None:
 
     numba.set_num_threads(1)
     torch.set_num_threads(1)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

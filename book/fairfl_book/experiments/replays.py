@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import io
 import multiprocessing
-import os
 import signal
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +20,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import psutil
 
 from fairfl_book import results
 from fairfl_book.experiments.base import Experiment, Task, whole
+from fairfl_book.processes import end_with_parent, kill_children
 from fairfl_lite import data, store
 from fairfl_lite.errors import FairFLError
 
@@ -156,26 +154,18 @@ class Worker:
 
     def stop(self) -> None:
         if self.process is not None:
-            _kill_children(self.process.pid)
+            kill_children(self.process.pid)
             self.process.kill()
             self.process.join()
             self.line.close()
             self.process = None
 
 
-def _kill_children(pid: int) -> None:
-    """A cell may have started processes of its own."""
-    with suppress(psutil.NoSuchProcess):
-        for child in psutil.Process(pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                child.kill()
-
-
 def _serve(line: Any) -> None:
     import torch
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process hears it too, and ends this one
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     threads = torch.get_num_threads()
     while True:
         try:
@@ -191,14 +181,6 @@ def _serve(line: Any) -> None:
             line.send("")
         except Exception as error:
             line.send(f"{type(error).__name__}: {error}")
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    _kill_children(os.getpid())
-    os._exit(1)
 
 
 @dataclass

@@ -24,7 +24,7 @@ FAR = 2.0
 """Printed values that are further apart than so many margins must not pass for each other."""
 
 
-def tables(paper: str, files: Results | None = None) -> pd.DataFrame:
+def tables(paper: str) -> pd.DataFrame:
     """Of each table, how often *agrees* is said of its cells as printed, with rows permuted, and with the baseline's numbers.
 
     One row per table. cells : levels that can be judged. agree : of them, as printed. pairs, permuted : a cell judged by
@@ -33,7 +33,7 @@ def tables(paper: str, files: Results | None = None) -> pd.DataFrame:
     printed number would have done as well. distance, usual, chance : see `whole`. Columns that begin with "first" are the
     same under the rule of the first edition, see `once_reproduced`.
     """
-    card, files = card_of(paper), files or Results()
+    card, files = card_of(paper), Results()
     rows = []
     for grid in card.grids.values():
         judged = list(swaps(card, grid, files))

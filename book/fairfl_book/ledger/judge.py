@@ -151,9 +151,9 @@ def _source(entry: Entry) -> str:
     return f"results/{spec['results']}.csv: {'; '.join([words(selectors(spec)), *sides])}"
 
 
-def judge_all(paper: str, files: Results | None = None) -> dict[str, Claim]:
+def judge_all(paper: str) -> dict[str, Claim]:
     """Every claim of a paper by id, in the order of its card."""
-    judge = Judge(card(paper), files or Results())
+    judge = Judge(card(paper), Results())
     return {id: judge.claim(entry) for id, entry in judge.card.entries.items()}
 
 

@@ -20,8 +20,8 @@ Also = Callable[[Federation, State], Mapping[str, np.ndarray]]
 """More to be measured of a method's state: names and values [run]."""
 
 
-def curve(fed: Federation, method: Method, rounds: Sequence[int], keep: Path | str, on: str = "test", every: int = 10,
-          also: Also | None = None) -> pd.DataFrame:  # fmt: skip
+def curve(fed: Federation, method: Method, rounds: Sequence[int], keep: Path | str, every: int = 10, also: Also | None = None
+          ) -> pd.DataFrame:  # fmt: skip
     """The columns of Table 1 after each of `rounds`, ascending: tidy, with method, seed, round, metric, value.
 
     What was found is kept in the folder, beside the state of the run, which is written every `every` rounds. E2FL is looked at
@@ -33,10 +33,10 @@ def curve(fed: Federation, method: Method, rounds: Sequence[int], keep: Path | s
     book, frames = Book(fed, method, (), (), Path(keep)), []
     assert book.path is not None
     for t in rounds:
-        path = book.path.with_name(f"{book.path.stem}-{digest(on, also)[:8]}-{t}.csv")
+        path = book.path.with_name(f"{book.path.stem}-{digest('test', also)[:8]}-{t}.csv")
         text = store.kept_text(path)
         if not text:
-            text = _look(fed, method, t, Path(keep), on, every, also).to_csv(index=False, float_format="%.17g")
+            text = _look(fed, method, t, Path(keep), every, also).to_csv(index=False, float_format="%.17g")
             store.keep_text(path, text)
         frames.append(pd.read_csv(io.StringIO(text)))
     return pd.concat(frames, ignore_index=True)
@@ -56,9 +56,9 @@ def after(fed: Federation, method: Method, t: int, keep: Path | str, every: int 
     return state, answers
 
 
-def _look(fed: Federation, method: Method, t: int, keep: Path, on: str, every: int, also: Also | None) -> pd.DataFrame:
+def _look(fed: Federation, method: Method, t: int, keep: Path, every: int, also: Also | None) -> pd.DataFrame:
     state, answers = after(fed, method, t, keep, every)
-    found = {name: levels(accuracies(fed, answer, on), true_groups(fed)) for name, answer in answers.items()}
+    found = {name: levels(accuracies(fed, answer), true_groups(fed)) for name, answer in answers.items()}
     if also:
         found[method.name] |= also(fed, state)
     return pd.concat([pd.DataFrame({"method": name, "seed": np.array(fed.seeds), "round": t, "metric": metric, "value": values})

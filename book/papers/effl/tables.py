@@ -107,9 +107,9 @@ def learners(fed: Federation, name: str, rates: Sequence[float], to: Budgets, bi
     return [(fed, one.make(rate, to, bias, other)) for fed, rate in zip(feds, rates, strict=True)]
 
 
-def learnt(fed: Federation, name: str, rate: float, to: Budgets, bias: str, other: float, rounds: int = ROUNDS) -> Any:
-    """What a method answers after `rounds` rounds; models that are not finite are kept and have no metric."""
-    (history,) = run_together(learners(fed, name, [rate], to, bias, other), rounds, record=())
+def learnt(fed: Federation, name: str, rate: float, to: Budgets, bias: str, other: float) -> Any:
+    """What a method answers after the printed rounds; models that are not finite are kept and have no metric."""
+    (history,) = run_together(learners(fed, name, [rate], to, bias, other), ROUNDS, record=())
     return history.answer
 
 

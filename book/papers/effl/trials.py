@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,7 +12,7 @@ import pandas as pd
 from fairfl_lite import metrics
 from fairfl_lite.methods import FedAvg
 from papers.effl.facts import rows
-from papers.effl.federations import LOCAL, federation
+from papers.effl.federations import federation
 
 _ROWS = rows("t1", "t2")
 PRINTED = dict(
@@ -46,8 +45,7 @@ def six(counts: np.ndarray, ddof: int = 1) -> dict[str, np.ndarray]:
     return found
 
 
-def trials(seeds: Sequence[int] = range(20), rounds: int = 300, *, rate: float = 0.5, train: int = 5_000,
-           test: int = 2_000) -> pd.DataFrame:  # fmt: skip
+def trials(seeds: Sequence[int] = range(20), rounds: int = 300) -> pd.DataFrame:
     """The mean over seeds of the six numbers on test rows after FedAvg, beside the printed ones, in the last row: for both
     readings of N(., 2), with A as an input and without, and for either divisor of the spread over the two clients.
 
@@ -55,8 +53,7 @@ def trials(seeds: Sequence[int] = range(20), rounds: int = 300, *, rate: float =
     """
     made: list[Mapping[str, Any]] = []
     for spread, with_a in product(SPREADS, INPUTS):
-        local = replace(LOCAL, lr=rate)
-        fed = federation("synthetic", seeds, local=local, spread=spread, keep_sensitive=with_a, train=train, test=test)
+        fed = federation("synthetic", seeds, spread=spread, keep_sensitive=with_a)
         counts = fed.run(FedAvg(), rounds).counts["test"][:, -1]
         for ddof in (0, 1):
             found = six(counts, ddof)

@@ -42,7 +42,7 @@ def _far_from_equal(dataset: str, seed: int) -> float:
     """Largest distance of a client's share of a (s, y) cell from 1 / clients, at a very large sigma."""
     rows, clients = fair_fate.table(dataset), fair_fate.CLIENTS[dataset][0]
     partition = Partition.dirichlet(1e9, clients, over="sensitive+label")
-    drawn = partition.draw(rows, rows.split(seed, validation=0.25), seed).proportions
+    drawn = partition.draw(rows, rows.split(seed, validation=fair_fate.HELD), seed).proportions
     return float(np.abs(drawn - 1 / clients).max())
 
 

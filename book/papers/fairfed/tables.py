@@ -58,10 +58,10 @@ def fairfed(beta: float = 1.0, eta: float = 1.0, **more: Any) -> tuple[Method, d
 
 
 def compare(rows: Table, partition: Partition, methods: Sequence[tuple[Method, Mapping[str, Any]]], seeds: Sequence[int],
-            rates: Sequence[float] = RATES, batch: int = BATCH, rounds: int | None = None) -> pd.DataFrame:  # fmt: skip
+            rates: Sequence[float] = RATES, batch: int = BATCH) -> pd.DataFrame:  # fmt: skip
     """Every method under every learning rate on the same seeds: test metrics after the last round, and the accuracy on
     validation rows of a second run that holds a fifth of the training rows back ("validation_acc"), for selection."""
-    rounds, used = rounds or ROUNDS[rows.name], [method for method, _ in methods]
+    rounds, used = ROUNDS[rows.name], [method for method, _ in methods]
     full = Federation.of(rows, partition, seeds, local(batch))
     held = Federation.of(rows, partition, seeds, local(batch), validation=VALIDATION)
     tested, validated = (_at_rates(fed, used, rates, rounds, part) for fed, part in ((full, "test"), (held, "validation")))
@@ -98,10 +98,10 @@ def select(frame: pd.DataFrame) -> pd.DataFrame:
     return out[["selection", *keys, "lr", "seed", "metric", "value"]]
 
 
-def heterogeneity(dataset: str, alpha: float, seeds: Sequence[int], clients: int = CLIENTS) -> pd.DataFrame:
+def heterogeneity(dataset: str, alpha: float, seeds: Sequence[int]) -> pd.DataFrame:
     """All methods of Tables 1 and 2 at one heterogeneity level."""
     methods = [*baselines(), fairfed(), fairfed(eta=0.2)]
-    frame = compare(table(dataset), Partition.dirichlet(alpha, clients), methods, seeds)
+    frame = compare(table(dataset), Partition.dirichlet(alpha, CLIENTS), methods, seeds)
     return frame.assign(dataset=dataset, alpha=alpha)
 
 

@@ -173,15 +173,16 @@ def solve(u: Vector, grad: Vector, alpha: np.ndarray, first: np.ndarray) -> np.n
     return found.x
 
 
-def logistic(fed: Federation, run: int = 0, M: float = 1.0) -> tuple[Vector, Vector]:
-    """Utilities and gradients of the losses of a federation's logistic regression, in double precision on all its rows."""
+def logistic(fed: Federation) -> tuple[Vector, Vector]:
+    """Utilities, with M = 1, and gradients of the losses of a federation's logistic regression, in double precision on all rows
+    of its first run."""
     shards = fed.shards["train"]
-    held = [shards.rows(run, int(k)) for k in np.flatnonzero(fed.sizes()[run])]
-    X = [np.c_[fed.inputs(shards.X[i].astype(float), run), np.ones(len(i))] for i in held]
+    held = [shards.rows(0, int(k)) for k in np.flatnonzero(fed.sizes()[0])]
+    X = [np.c_[fed.inputs(shards.X[i].astype(float), 0), np.ones(len(i))] for i in held]
     y = [shards.y[i].astype(float) for i in held]
 
     def u(c: np.ndarray) -> np.ndarray:
-        return np.array([M - np.mean(np.logaddexp(0, x @ c) - z * (x @ c)) for x, z in zip(X, y, strict=True)])
+        return np.array([1 - np.mean(np.logaddexp(0, x @ c) - z * (x @ c)) for x, z in zip(X, y, strict=True)])
 
     def grad(c: np.ndarray) -> np.ndarray:
         return np.stack([x.T @ (1 / (1 + np.exp(-x @ c)) - z) / len(z) for x, z in zip(X, y, strict=True)])
@@ -240,19 +241,20 @@ def _limits(d: int, times: int, rng: np.random.Generator) -> Iterator[tuple[int,
         yield n, d, bool(away[-1] > away[0] / 1000), float(away[-1] / away[0])
 
 
-def steps(fed: Quadratics, alpha: np.ndarray, short: bool, T: int = 2000, growth: float = 2.0, every: int = 200) -> np.ndarray:
-    """Where T steps of Algorithm 3, lines 10 to 18, end from 0, with sigma = 1 at first; or where they pass 10^12.
+def steps(fed: Quadratics, alpha: np.ndarray, short: bool) -> np.ndarray:
+    """Where 2,000 steps of Algorithm 3, lines 10 to 18, end from 0, with sigma = 1 at first and doubled every 200; or
+    where they pass 10^12.
 
     short : steps are half of one over the curvature where they are taken, in place of line 16's whole gradient."""
     c, sigma = np.zeros(fed.best.shape[1]), 1.0
-    for t in range(1, T + 1):
+    for t in range(1, 2001):
         u, grad = fed.u(c), fed.grad(c)
         weights, missed = penalty_weights(u, alpha, sigma), grad[u < alpha]
         curve = np.einsum("i,ijk->jk", weights, 2 * fed.A) + 2 * sigma * missed.T @ missed
         c = c - weights @ grad * (0.5 / np.linalg.norm(curve, 2) if short else 1.0)
         if np.abs(c).max() > 1e12:
             break
-        sigma *= growth if t % every == 0 else 1.0
+        sigma *= 2.0 if t % 200 == 0 else 1.0
     return c
 
 

@@ -295,3 +295,25 @@ def test_a_cell_that_reads_printed_numbers_is_measured_again_when_one_of_them_ch
     monkeypatch.setattr(settings, "printed", settings.printed.__wrapped__)
     assert card.read_text(encoding="utf-8") != original
     assert facts.key() != before[0] and table.key() == before[1]
+
+
+def test_a_setting_that_a_card_does_not_print_is_refused_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    card = tmp_path / "effl" / "card.yml"
+    card.parent.mkdir()
+    monkeypatch.setattr(settings, "FOLDER", tmp_path)
+    monkeypatch.setattr(settings, "_text", settings._text.__wrapped__)
+    printed = settings.printed.__wrapped__
+    card.write_text("settings: {clients: {adult: 2}}\n", encoding="utf-8")
+    assert printed("effl")["clients"]["adult"] == 2
+    for ask, said in (
+        (lambda: printed("effl")["cleints"], r"effl/card.yml prints no setting 'cleints' \(did you mean clients\?\)"),
+        (lambda: printed("effl")["clients"]["adlut"], r"prints no setting 'adlut' \(did you mean adult\?\)"),
+    ):
+        with pytest.raises(FairFLError, match=said):
+            ask()
+    for wrong, said in (("a: 1\nb: }\n", "line 2: The card is not YAML"), ("paper: x\n", "has no settings"), ("[]", "has no")):
+        card.write_text(wrong, encoding="utf-8")
+        with pytest.raises(FairFLError, match=f"^book/papers/effl/card.yml.*{said}"):
+            printed("effl")
