@@ -52,7 +52,11 @@ class SoftBias:
         each = [_deviation(p[:, c], a, y == c if self.kind == "tpsd" else None) for c in range(p.shape[1])]
         return torch.stack(each).max()
 
-    def by_cell(self, rows: np.ndarray, soft: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def with_loss(self) -> bool:
+        return False
+
+    def by_sums(self, rows: np.ndarray, soft: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The value for two classes from sums, [...], and its gradient by them: rows [..., group, label] counts a client's rows,
         soft [..., group, label] is the sum of their p."""
         if self.kind == "tpsd":
@@ -75,6 +79,18 @@ class LossAndBias:
     """Both that EFFL asks of a client, as one vector: its mean log loss l_k, and its soft bias f_k."""
 
     bias: SoftBias = SoftBias()
+
+    @property
+    def sharpness(self) -> float:
+        return self.bias.sharpness
+
+    @property
+    def with_loss(self) -> bool:
+        return True
+
+    def by_sums(self, rows: np.ndarray, soft: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the bias."""
+        return self.bias.by_sums(rows, soft)
 
     def __call__(self, logits: torch.Tensor, y: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
         if logits.ndim == 1:

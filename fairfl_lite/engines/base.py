@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,25 @@ if TYPE_CHECKING:
 
 Of = Callable[["torch.Tensor", "torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 """Any function of the logits of a client's rows, their labels and their groups: one value, or a vector of them."""
+
+
+@runtime_checkable
+class BySums(Protocol):
+    """An `Of` which, for two classes, needs of a client's rows no more than sums over them by group and label, so that an engine
+    can answer it in one pass: with p = sigmoid(sharpness * logit), how many rows there are and the sum of their p.
+
+    with_loss : whether the mean log loss comes before the value, as one vector of both.
+    """
+
+    @property
+    def sharpness(self) -> float: ...
+
+    @property
+    def with_loss(self) -> bool: ...
+
+    def by_sums(self, rows: np.ndarray, soft: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The value [...] and its gradient by `soft`; rows [..., group, label] are counts, soft [..., group, label] sums of p."""
+        ...
 
 
 @dataclass(frozen=True)

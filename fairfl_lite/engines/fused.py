@@ -13,12 +13,11 @@ import numpy as np
 import torch
 from numba import get_num_threads, njit, prange
 
-from fairfl_lite.clients.surrogates import LossAndBias, SoftBias
 from fairfl_lite.clients.training import ClientTraining
 from fairfl_lite.data.shards import Standard
 from fairfl_lite.engines import order as row_order
 from fairfl_lite.engines import simd
-from fairfl_lite.engines.base import Of, Work
+from fairfl_lite.engines.base import BySums, Of, Work
 from fairfl_lite.engines.compiled import keep_compiled, lots
 from fairfl_lite.engines.order import shuffle
 from fairfl_lite.engines.plain import gathered, mean_loss, pushed
@@ -618,11 +617,11 @@ class Fused:
         return out
 
     def counts(self, of: Of) -> bool:
-        return not self.model.hidden and isinstance(of, SoftBias | LossAndBias)
+        return not self.model.hidden and isinstance(of, BySums)
 
     def pull(self, work: Work, theta: np.ndarray, model: np.ndarray, of: Of) -> tuple[np.ndarray, np.ndarray]:
-        if self.counts(of):
-            return self._by_cell(work, np.ascontiguousarray(theta, np.float32), model, of)  # type: ignore[arg-type]
+        if not self.model.hidden and isinstance(of, BySums):
+            return self._by_sums(work, np.ascontiguousarray(theta, np.float32), model, of)
         if of is mean_loss:  # what is asked most, by the kernels alone and in the arithmetic of `score`
             rows, losses = np.maximum(work.rows, 1)[:, None], self.score(work, theta, model, loss=True)[1][:, None]
             slopes = self._pullback(work, theta, model, np.empty(0, np.float32))
@@ -639,21 +638,19 @@ class Fused:
         return gathered([(one[0], np.stack([pull[i] for pull in pulls])) if one else None for i, one in enumerate(found)],
                         theta.shape[1], theta.dtype)  # fmt: skip
 
-    def _by_cell(self, work: Work, theta: np.ndarray, model: np.ndarray, of: SoftBias | LossAndBias
-                 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    def _by_sums(self, work: Work, theta: np.ndarray, model: np.ndarray, of: BySums) -> tuple[np.ndarray, np.ndarray]:
         """`pull` of what depends on sums by group and label, in one pass over the rows."""
         many, cells, size = len(model), 2 * work.examples.groups, theta.shape[1]
-        bias = of.bias if isinstance(of, LossAndBias) else of
         rows, soft, losses = np.zeros((many, cells)), np.zeros((many, cells)), np.zeros(many)
         by_loss, by_soft = np.zeros((many, size), np.float32), np.zeros((many, cells, size), np.float32)
         if many:
             _cells(work.examples.X, work.examples.y, work.examples.a, work.weight, work.index, work.start, work.stop, theta,
-                   model, work.run, work.inputs.shift, work.inputs.scale, bias.sharpness, rows, losses, soft, by_loss, by_soft,
+                   model, work.run, work.inputs.shift, work.inputs.scale, of.sharpness, rows, losses, soft, by_loss, by_soft,
                    lots(work.rows))  # fmt: skip
-        value, slope = bias.by_cell(rows.reshape(many, -1, 2), soft.reshape(many, -1, 2))
+        value, slope = of.by_sums(rows.reshape(many, -1, 2), soft.reshape(many, -1, 2))
         values, slopes = [value], [(slope.reshape(many, 1, cells) @ by_soft)[:, 0]]
         n = rows.sum(1)
-        if bias is not of:
+        if of.with_loss:
             whole = np.maximum(n, 1)
             values, slopes = [losses / whole, value], [by_loss / whole[:, None], slopes[0]]
         return np.where(n[:, None] > 0, np.stack(values, 1), np.nan), np.stack(slopes, 1).astype(theta.dtype)

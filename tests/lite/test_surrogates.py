@@ -115,11 +115,11 @@ def test_sums_by_group_and_label_give_the_same(kind):
         rows, soft = np.zeros((4, 2)), np.zeros((4, 2))
         np.add.at(rows, (a.numpy(), y.numpy()), 1)
         np.add.at(soft, (a.numpy(), y.numpy()), p)
-        found, slope = SoftBias(kind).by_cell(rows, soft)
+        found, slope = SoftBias(kind).by_sums(rows, soft)
         assert found == pytest.approx(value.item(), abs=1e-12)
         np.testing.assert_allclose(slope[a, y] * 10 * p * (1 - p), leaf.grad.numpy(), atol=1e-12)
     alone = np.array([[[3.0, 4.0], [0, 0]], [[0, 0], [0, 0]]])
-    value, slope = SoftBias(kind).by_cell(alone, alone / 3)
+    value, slope = SoftBias(kind).by_sums(alone, alone / 3)
     assert (value == 0).all() and (slope == 0).all()
 
 

@@ -60,7 +60,7 @@ def surface(fed: Federation, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         losses.append((np.logaddexp(0, logit) - y * logit).mean(-1))
         soft = 1 / (1 + np.exp(-np.clip(bias.sharpness * logit, -500, 500)))
         count = np.broadcast_to(cell.sum(0), (*logit.shape[:-1], 4))
-        biases.append(bias.by_cell(*(sums.reshape(*sums.shape[:-1], 2, 2) for sums in (count, soft @ cell)))[0])
+        biases.append(bias.by_sums(*(sums.reshape(*sums.shape[:-1], 2, 2) for sums in (count, soft @ cell)))[0])
     return np.stack(losses, -1), np.stack(biases, -1)
 
 
