@@ -30,7 +30,7 @@ LIBRARY = (
 PAPERS = tuple(sorted(path.parent.name for path in (ROOT / "book" / "papers").glob("*/card.yml")))
 BEFORE, AFTER = (
     ("processes", "shapes", "markup", "looks", "results", "settings", "cards", "datacards", "experiments"),
-    ("ledger", "figures", "notebooks", "site", "bench", "cli"),
+    ("ledger", "figures", "notebooks", "site", "bench", "new", "cli"),
 )
 ORDER = [
     *(f"fairfl_lite.{room}" for room in LIBRARY),

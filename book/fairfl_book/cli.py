@@ -1,4 +1,4 @@
-"""The command line: `fairfl data|run|build|references|lessons|claims|cards|bench|paper|replay|models`.
+"""The command line: `fairfl data|run|build|references|lessons|claims|cards|bench|paper|replay|models|new`.
 
 Exit codes: 0 done, 1 something ran and failed, 2 the request itself could not be met.
 
@@ -122,6 +122,10 @@ def parser() -> argparse.ArgumentParser:
 
     models = command("models", do_models, "train the sets of models that RankFF chooses from, going on where it was stopped")
     models.add_argument("names", nargs="*", metavar="NAME", help="sets, those of MNIST if none is named")
+
+    new = command("new", do_new, "make a small paper, method or dataset that works, to begin with")
+    new.add_argument("kind", choices=["paper", "method", "dataset"])
+    new.add_argument("name", metavar="NAME", help="in small letters, digits and hyphens, as in fair-fate")
     return top
 
 
@@ -360,6 +364,18 @@ def do_replay(args: argparse.Namespace) -> int:
 
     names = _chosen(args.names, catalogue.names(), "experiment")
     return int(not catalogue.replay(names, args.limit).agrees)
+
+
+def do_new(args: argparse.Namespace) -> int:
+    from fairfl_book import new
+
+    made = new.make(args.kind, args.name)
+    width = max(map(len, made.commands))
+    print("\n".join(["New files:", *(f"  {path}" for path in made.files)]))
+    if made.changed:
+        print("\n".join(["Changed:", *(f"  {path}" for path in made.changed)]))
+    print("\n".join(["It works as it is. Try:", *(f"  {command:{width}}  {says}" for command, says in made.commands.items())]))
+    return 0
 
 
 def _chosen(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:

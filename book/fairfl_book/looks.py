@@ -8,6 +8,8 @@ from typing import NamedTuple
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MORE_COLOURS = ("#332288", "#882255", "#44AA99", "#999933", "#6A3D9A", "#777777", "#8B5A2B", "#117733")
 """Tol's muted colours, a grey and a brown, for the many methods that papers compare with."""
+SPARE_COLOURS = ("#AA0000", "#0000CD", "#AA4499", "#00CED1", "#661100")
+"""For the methods of papers to come: `fairfl new paper` takes the first that nothing has."""
 BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK = COLOURS
 INDIGO, WINE, TEAL, OLIVE, PURPLE, GREY, BROWN, FOREST = MORE_COLOURS
 

@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 from small import ROOT, code
 
-from fairfl_book import cards, figures
+from fairfl_book import cards, figures, looks
 from fairfl_book.notebooks import outputs
 from fairfl_lite import methods
 from fairfl_lite.errors import FairFLError
@@ -120,7 +120,7 @@ def test_show_refuses(shown, words, says):
 
 def test_no_two_colours_of_the_palette_are_close():
     """No two colours are nearer than 60 in RGB."""
-    colours = (*figures.COLOURS, *figures.MORE_COLOURS)
+    colours = (*figures.COLOURS, *figures.MORE_COLOURS, *looks.SPARE_COLOURS)
     rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in colours], dtype=float)
     distances = np.linalg.norm(rgb[:, None] - rgb[None], axis=-1) + 1e3 * np.eye(len(rgb))
     assert distances.min() > 60
@@ -151,13 +151,13 @@ def test_two_papers_cannot_give_looks_to_one_method(monkeypatch):
 
 def methods_of(cells: list[Any], rows: Iterable[str] = ()) -> set[str]:
     """The methods of a page: those that its code names or its figures show, and the `rows` of its paper's tables."""
-    looks = {name: look for name, look in figures.LOOKS.items() if name not in GROUPS}
+    known = {name: look for name, look in figures.LOOKS.items() if name not in GROUPS}
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     trees = [compile("".join(cell["source"]), "", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT) for cell in code]
     named = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     data = [output.get("data", {}) for cell in code for output in cell.get("outputs", [])]
     drawn = "\n".join("".join(one["text/plain"]) for one in data if "image/png" in one)
-    found = {name for name, look in looks.items() if name in named or re.search(rf"(?<!\w){re.escape(look.label)}(?!\w)", drawn)}
+    found = {name for name, look in known.items() if name in named or re.search(rf"(?<!\w){re.escape(look.label)}(?!\w)", drawn)}
     for row in rows:
         with suppress(FairFLError):
             found.add(figures.known(row))
