@@ -21,7 +21,24 @@ from fairfl_lite.engines.base import BySums, Of, Work
 from fairfl_lite.engines.compiled import keep_compiled, lots
 from fairfl_lite.engines.order import shuffle
 from fairfl_lite.engines.plain import gathered, mean_loss, pushed
-from fairfl_lite.engines.simd import LANES, add, fma, load, mul, positive, sigmoid, splat, store, sub, tanh, total, transpose
+from fairfl_lite.engines.simd import (
+    LANES,
+    add,
+    fma,
+    load,
+    load_part,
+    mul,
+    ones,
+    positive,
+    sigmoid,
+    splat,
+    spread,
+    store,
+    sub,
+    tanh,
+    total,
+    transpose,
+)
 from fairfl_lite.models import Dense
 
 keep_compiled(__file__, simd.__file__, row_order.__file__)
@@ -482,13 +499,11 @@ def _score(X, y, a, index, start, stop, theta, model, run, shift, scale, hidden,
     """A block is up to sixteen replicas over the same rows, which are read once for all of them."""
     d, units = shift.shape[1], max(hidden, 1)
     for lot in prange(lots.shape[0]):
-        lanes, logits, fold = (
-            np.zeros((d, LANES), np.float32),
-            np.empty(LANES, np.float32),
-            np.empty((LANES, units, d + 1), np.float32),
-        )
+        lanes, strip, layer, _, _, logits = _scratch(d, hidden)
+        width = strip.shape[1]
+        fold = np.empty((LANES, units, d + 1), np.float32)
         kinds = counts.shape[1] // 2  # of rows: a group and a label
-        lane_of, rows = np.empty(kinds, np.int64), np.empty(kinds, np.int64)
+        lane_of = np.empty(kinds, np.int64)
         for place in range(lots.shape[1]):
             if lots[lot, place] < 0:
                 continue
@@ -499,31 +514,66 @@ def _score(X, y, a, index, start, stop, theta, model, run, shift, scale, hidden,
             for begin in range(start[block[0]], stop[block[0]], LANES):
                 count = min(LANES, stop[block[0]] - begin)
                 lane_of[:] = 0
-                rows[:] = 0
                 for lane in range(count):
                     row = index[begin + lane]
                     lane_of[a[row] * 2 + y[row]] |= np.int64(1) << lane
-                    rows[a[row] * 2 + y[row]] += 1
-                    for j in range(d):
-                        lanes[j, lane] = X[row, j]
+                    for first in range(0, width, LANES):
+                        store(strip, lane * width + first, load_part(X, row * d + first, d - first))
+                for first in range(0, width, LANES):
+                    transpose(strip, first, width, lanes, first * LANES, LANES)
                 for i in range(block.size):
                     r = block[i]
-                    outer = theta[model[r], d * units + units :]
-                    z = splat(outer[hidden] if hidden else _ZERO)
-                    for u in range(units):
-                        h = splat(fold[i, u, d])
-                        for j in range(d):
-                            h = fma(load(lanes, j * LANES), fold[i, u, j], h)
-                        z = fma(tanh(h), outer[u], z) if hidden else h
+                    z = _logit(theta[model[r]], fold, i, hidden, d, lanes, layer)
                     for c in range(kinds):
                         found = positive(z, lane_of[c])
-                        counts[r, 2 * c] += rows[c] - found
+                        counts[r, 2 * c] += ones(lane_of[c]) - found
                         counts[r, 2 * c + 1] += found
                     if losses.size:
                         store(logits, 0, z)
                         for lane in range(count):
                             logit, label = logits[lane], y[index[begin + lane]]
                             losses[r] += max(logit, _ZERO) - logit * label + np.log1p(np.exp(-abs(np.float64(logit))))
+
+
+@njit(fastmath=FAST)
+def _logit(theta, fold, i, hidden, d, lanes, layer):
+    """The logits of sixteen rows as they are, [feature, lane], by a model whose first layer is fold[i]: five units at once, as
+    many as read a feature together."""
+    units = max(hidden, 1)
+    outer, whole, at = d * units + units, units // TILE * TILE, i * units * (d + 1)
+    for u in range(0, whole, TILE):
+        o0 = at + u * (d + 1)
+        o1, o2, o3, o4 = o0 + d + 1, o0 + 2 * (d + 1), o0 + 3 * (d + 1), o0 + 4 * (d + 1)
+        h0, h1, h2, h3, h4 = (
+            spread(fold, o0 + d),
+            spread(fold, o1 + d),
+            spread(fold, o2 + d),
+            spread(fold, o3 + d),
+            spread(fold, o4 + d),
+        )
+        for j in range(d):
+            x = load(lanes, j * LANES)
+            h0 = fma(x, spread(fold, o0 + j), h0)
+            h1 = fma(x, spread(fold, o1 + j), h1)
+            h2 = fma(x, spread(fold, o2 + j), h2)
+            h3 = fma(x, spread(fold, o3 + j), h3)
+            h4 = fma(x, spread(fold, o4 + j), h4)
+        store(layer, u * LANES, tanh(h0))
+        store(layer, u * LANES + LANES, tanh(h1))
+        store(layer, u * LANES + 2 * LANES, tanh(h2))
+        store(layer, u * LANES + 3 * LANES, tanh(h3))
+        store(layer, u * LANES + 4 * LANES, tanh(h4))
+    for u in range(whole, units):
+        h = splat(fold[i, u, d])
+        for j in range(d):
+            h = fma(load(lanes, j * LANES), fold[i, u, j], h)
+        store(layer, u * LANES, tanh(h) if hidden else h)
+    if not hidden:
+        return load(layer, 0)
+    z = splat(theta[outer + hidden])
+    for u in range(units):
+        z = fma(load(layer, u * LANES), theta[outer + u], z)
+    return z
 
 
 def packs(group, work, mix=False):

@@ -45,6 +45,11 @@ def _splat(builder, scalar):
     return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), ir.Constant(_INTS, None))
 
 
+def _splat_ints(builder, scalar):
+    first = builder.insert_element(ir.Constant(_INTS, ir.Undefined), scalar, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(first, ir.Constant(_INTS, ir.Undefined), ir.Constant(_INTS, None))
+
+
 def _call(builder, name, *args):
     kind = ir.FunctionType(_VECTOR, [_VECTOR] * len(args))
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v16f32"), args)
@@ -63,6 +68,21 @@ def load(typingctx, array, offset):
         return builder.load(_address(context, builder, signature, *args), align=4)
 
     return vec(array, types.intp), build
+
+
+@intrinsic
+def load_part(typingctx, array, offset, count):
+    """The first `count` of those sixteen, and 0 in the other lanes, of which nothing is read."""
+
+    def build(context, builder, signature, args):
+        place, bits = _address(context, builder, signature, *args[:2]), ir.VectorType(ir.IntType(1), LANES)
+        many = _splat_ints(builder, builder.trunc(args[2], _I32))
+        lanes = ir.Constant(_INTS, [ir.Constant(_I32, lane) for lane in range(LANES)])
+        kind = ir.FunctionType(_VECTOR, [_VECTOR.as_pointer(), _I32, bits, _VECTOR])
+        masked = cgutils.get_or_insert_function(builder.module, kind, "llvm.masked.load.v16f32.p0v16f32")
+        return builder.call(masked, [place, ir.Constant(_I32, 4), builder.icmp_signed("<", lanes, many), _constant(0.0)])
+
+    return vec(array, types.intp, types.intp), build
 
 
 @intrinsic
