@@ -358,8 +358,15 @@ def _even(rate: np.ndarray) -> np.ndarray:
 
 
 FAIRNESS = ("sp", "eo", "eqo")
-# Python's round, as in the published code: numpy's multiplies by 100 first, and so decides near ties otherwise.
-_two_decimals = np.vectorize(lambda value: round(float(value), 2), otypes=[float])
+
+
+def _two_decimals(values: np.ndarray) -> np.ndarray:
+    """Python's round, as in the published code. numpy's multiplies by 100 first and so decides near ties otherwise, so those are
+    left to Python."""
+    rounded = np.asarray(np.round(values, 2))
+    tie = np.abs(np.asarray(values) * 100 % 1 - 0.5) < 1e-6
+    rounded[tie] = [round(value, 2) for value in np.asarray(values)[tie].tolist()]
+    return rounded
 
 
 def fairness(

@@ -515,8 +515,8 @@ class Federation:
             )
         kind, *options = requests[0].kind
         answers: dict[str, Callable[..., list[Any]]] = {
-            "train": self._trained, "score": self._scored, "best model": self._best, "logits": self._logits,
-            "gradient": self._pulled,
+            "train": self._trained, "score": self._scored, "metric": self._measured, "best model": self._best,
+            "logits": self._logits, "gradient": self._pulled,
         }  # fmt: skip
         return answers[kind](requests, *options)
 
@@ -524,16 +524,12 @@ class Federation:
         self, requests: Sequence[Request], local: ClientTraining, t: int, prepared: bool, anchored: bool
     ) -> list[np.ndarray]:
         work = self._prepared(requests) if prepared else self._asked(self.shards["train"], requests)
-        theta, places = np.empty((len(work.run), self.model.size), requests[0].theta.dtype), _places(requests)
-        lr, key = np.empty(len(theta)), np.empty(len(theta), np.uint64)
-        anchor = np.empty_like(theta) if anchored else None
+        given, model = _sent(requests)
+        theta, places = given[model], _places(requests)
+        lr = np.repeat([request.own[0] for request in requests], [len(request.clients) for request in requests])
+        anchor = np.concatenate([request.own[2][0][request.own[2][1]] for request in requests]) if anchored else None
         keys = {run: streams.keys(self.seeds[run], "train", t, self.clients) for run in {request.run for request in requests}}
-        for request, place in zip(requests, places, strict=True):
-            theta[place] = request.theta[request.model] if len(request.theta) > 1 else request.theta
-            lr[place], key[place] = request.own[0], keys[request.run][request.clients]
-            if anchor is not None:
-                toward, of = request.own[2]
-                anchor[place] = toward[of]
+        key = np.concatenate([keys[request.run][request.clients] for request in requests])
         self._engine.train(work, theta, local, lr, key, anchor)
         if self.diverged == "refuse" and not (fine := np.isfinite(theta).all(1)).all():
             wrong = int(fine.argmin())
@@ -553,6 +549,11 @@ class Federation:
             if loss:
                 losses[~fine[model]] = np.nan
         return [(counts[place], losses[place] if loss else losses) for place in _places(requests)]
+
+    def _measured(self, requests: Sequence[Request], on: str, of: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
+        counts = np.concatenate([counts for counts, _ in self._scored(requests, on, False)])
+        values = of(counts.reshape(-1, self._part(on).clients, *counts.shape[1:]).sum(1))
+        return np.split(values, np.cumsum([len(request.theta) for request in requests])[:-1])
 
     def _logits(self, requests: Sequence[Request], on: str) -> list[list[np.ndarray]]:
         work = self._asked(self._part(on), requests)
@@ -659,8 +660,8 @@ def _sent(requests: Sequence[Request]) -> tuple[np.ndarray, np.ndarray]:
     if len(requests) == 1:
         return requests[0].theta, requests[0].model
     first = np.cumsum([0, *(len(request.theta) for request in requests[:-1])])
-    model = np.concatenate([request.model + at for request, at in zip(requests, first, strict=True)])
-    return np.concatenate([request.theta for request in requests]), model
+    model = np.concatenate([request.model for request in requests])
+    return np.concatenate([request.theta for request in requests]), model + first.repeat([len(r.model) for r in requests])
 
 
 def _alike(parts: Mapping[str, Shards], classes: int) -> Mapping[str, Shards]:

@@ -66,9 +66,12 @@ def _step(
 
 def answered(requests: Sequence[Request]) -> list[Any]:
     """The answers, those of one kind and to clients with the same rows in one call."""
-    alike: dict[Any, list[int]] = {}
+    by_fed: dict[Any, list[int]] = {}
     for i, request in enumerate(requests):
-        alike.setdefault((request.fed.together, request.kind, request.theta.dtype), []).append(i)
+        by_fed.setdefault((request.fed, request.kind, request.theta.dtype), []).append(i)
+    alike: dict[Any, list[int]] = {}
+    for (asked, *what), places in by_fed.items():
+        alike.setdefault((asked.together, *what), []).extend(places)
     found: list[Any] = [None] * len(requests)
     for places in alike.values():
         fed: Federation = requests[places[0]].fed
@@ -149,13 +152,13 @@ def run_together(pairs: Sequence[tuple[Federation, Method]], rounds: int, *, rec
             entry.states = entry.checked(states, t)
         if t % eval_every:
             continue
-        seen: dict[str, list[tuple[_Entry, list[np.ndarray]]]] = {
-            part: _each(going, [one.confusion(entry.method.answer(state), on=part) for entry in going
-                                for one, state in zip(entry.ones, entry.states, strict=True)]) for part in record
-        }  # fmt: skip
+        seen = {part: _shared(going, answered([one.scoring(entry.method.answer(state), None, part) for entry in going
+                                               for one, state in zip(entry.ones, entry.states, strict=True)]))
+                for part in record}  # fmt: skip
         for i, entry in enumerate(going):
             memory = {name: np.stack([np.asarray(state[name]) for state in entry.states]) for name in remember}
-            entry.book.add({part: np.stack(found[i][1]) for part, found in seen.items()}, memory)
+            counts = {part: np.stack([counts for counts, _ in found[i][1]]) for part, found in seen.items()}
+            entry.book.add(counts, memory)
             if checkpoint_dir and (t % checkpoint_every == 0 or t == rounds):
                 entry.book.save_runs(t, entry.states)
     return [entry.history(eval_every) for entry in entries]
@@ -163,9 +166,14 @@ def run_together(pairs: Sequence[tuple[Federation, Method]], rounds: int, *, rec
 
 def _each(entries: Sequence[_Entry], asked: Sequence[Coroutine[Request, Any, Result]]) -> list[tuple[_Entry, list[Result]]]:
     """What these coroutines return, one for each run of each entry, by entry."""
-    found, at, out = advance(asked), 0, []
+    return _shared(entries, advance(asked))
+
+
+def _shared(entries: Sequence[_Entry], found: Sequence[Result]) -> list[tuple[_Entry, list[Result]]]:
+    """What was found for each run of each entry, by entry."""
+    at, out = 0, []
     for entry in entries:
-        out.append((entry, found[at : at + len(entry.ones)]))
+        out.append((entry, list(found[at : at + len(entry.ones)])))
         at += len(entry.ones)
     return out
 

@@ -8,7 +8,7 @@ them can tell.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import CoroutineType
@@ -36,7 +36,7 @@ def require_answer(value: Any) -> None:
         raise FairFLError(f"The answer to {value.__name__} was not awaited: write `await` before the question to the clients.")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Request:
     """One question of one run to some of its clients.
 
@@ -189,8 +189,7 @@ class OneFederation:
         >>> one.shares(one.all_clients).round(2)
         array([0.33, 0.33, 0.33])
         """
-        sizes = self._sizes[clients]
-        return sizes / sizes.sum()
+        return _parts(self._sizes[clients])
 
     def by_client(self, values: np.ndarray, clients: np.ndarray, others: Any = 0.0) -> np.ndarray:
         """Values of some clients in their places among all clients.
@@ -214,7 +213,8 @@ class OneFederation:
         array([0.3, 0. , 0.7])
         """
         values = np.asarray(values)
-        out = np.full((self.n, *values.shape[1:]), others, np.result_type(values, type(others)))
+        out = np.empty((self.n, *values.shape[1:]), np.result_type(values, type(others)))
+        out.fill(others)
         out[clients] = values
         return out
 
@@ -399,7 +399,8 @@ class OneFederation:
         >>> fed.ask(lambda one: one.confusion(zeros, on="test"))[0].shape
         (3, 2, 2, 2)
         """
-        return (await self._score(params, clients, on, each_model, False))[0]
+        counts, _ = await self._answer(self.scoring(params, clients, on, each_model))
+        return counts.reshape(len(params), -1, *counts.shape[1:]) if each_model else counts
 
     async def losses(self, params: Answer, clients: np.ndarray | None = None, on: str = "train", *, each_model: bool = False
                      ) -> np.ndarray:  # fmt: skip
@@ -426,9 +427,37 @@ class OneFederation:
         >>> fed.ask(lambda one: one.losses(zeros))[0].round(3)
         array([0.693, 0.693, 0.693])
         """
-        counts, losses = await self._score(params, clients, on, each_model, True)
+        counts, losses = await self._answer(self.scoring(params, clients, on, each_model, loss=True))
         with np.errstate(invalid="ignore", divide="ignore"):
-            return losses / counts.sum(axis=(-3, -2, -1))
+            losses = losses / counts.sum(axis=(-3, -2, -1))
+        return losses.reshape(len(params), -1) if each_model else losses
+
+    async def metric(self, models: np.ndarray, of: Callable[[np.ndarray], np.ndarray], on: str) -> np.ndarray:
+        """A metric of each of several models on all rows of a part, whoever holds them.
+
+        Parameters
+        ----------
+        models : ndarray of shape (n_models, n_params)
+            The models.
+        of : callable
+            Called with confusion counts of shape (..., n_groups, n_classes, n_classes) of any number of models. Runs that ask
+            with an equal one are answered in one call of it.
+        on : str
+            The part of the data.
+
+        Returns
+        -------
+        ndarray of shape (n_models,)
+
+        Examples
+        --------
+        >>> from fairfl_lite import metrics
+        >>> fed.ask(lambda one: one.metric(zeros[None], metrics.accuracy, "test"))[0].shape
+        (1,)
+        """
+        request = self.scoring(models, None, on, each_model=True)
+        request.kind = ("metric", on, of)
+        return await self._answer(request)
 
     async def best_model(self, models: np.ndarray, clients: np.ndarray, on: str = "train") -> np.ndarray:
         """Which of several models has the lowest mean log loss on the rows of each client.
@@ -608,7 +637,10 @@ class OneFederation:
             total = self._fed.added(messages.astype(np.float64, copy=False))
         elif self._fed.sums_are_plain:
             flat = messages.reshape(len(messages), -1)
-            total = _weighted(np.asarray(weights, np.float64), flat).reshape(messages.shape[1:])
+            total, finite = _weighted(np.asarray(weights, np.float64), flat)
+            total = total.reshape(messages.shape[1:])
+            if finite:
+                return total
         else:
             total = self._fed.added(np.asarray(weights, np.float64).reshape(-1, *[1] * (messages.ndim - 1)) * messages)
         if not np.isfinite(total).all():
@@ -664,29 +696,30 @@ class OneFederation:
         if total is not None:
             raise FairFLError("A sum over clients is too large for a number: lower the weights, or the learning rate.")
 
-    async def _score(self, params: Answer, clients: np.ndarray | None, on: str, each_model: bool, loss: bool
-                     ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    def scoring(self, params: Answer, clients: np.ndarray | None, on: str, each_model: bool = False, *, loss: bool = False
+                ) -> Request:  # fmt: skip
+        """The question for confusion counts, and with `loss` sums of log losses; with `each_model` one model after another."""
         clients = self._holders(clients, on)
         if not each_model:
-            theta, model = self._models(params, clients)
-            return await self._ask(("score", on, loss), clients, theta, model)
+            return self._request(("score", on, loss), clients, *self._models(params, clients))
         theta = self._fed.checked(params, self._length, many=True)
         many, asked = len(theta), len(clients)
-        counts, losses = await self._ask(
-            ("score", on, loss), clients[None].repeat(many, 0).ravel(), theta, np.arange(many).repeat(asked)
-        )
-        return counts.reshape(many, asked, *counts.shape[1:]), losses.reshape(many, asked) if loss else losses
+        return self._request(("score", on, loss), clients[None].repeat(many, 0).ravel(), theta, np.arange(many).repeat(asked))
 
-    async def _ask(self, kind: tuple[Any, ...], clients: np.ndarray, theta: np.ndarray, model: np.ndarray,
-                   own: tuple[Any, ...] = ()) -> Any:  # fmt: skip
+    def _request(self, kind: tuple[Any, ...], clients: np.ndarray, theta: np.ndarray, model: np.ndarray,
+                 own: tuple[Any, ...] = ()) -> Request:  # fmt: skip
         clients = np.asarray(clients)
         if clients.ndim != 1 or (clients.dtype.kind not in "iu" and clients.size):
             raise FairFLError(f"Name clients by their numbers, as fed.sample_clients(t) does, not by {clients!r}.")
         self._asked = clients
-        request = Request(self._fed, self._run, kind, clients, theta, model, own)
-        if self._together:
-            return await request
-        return self._fed.answer([request])[0]
+        return Request(self._fed, self._run, kind, clients, theta, model, own)
+
+    async def _ask(self, kind: tuple[Any, ...], clients: np.ndarray, theta: np.ndarray, model: np.ndarray,
+                   own: tuple[Any, ...] = ()) -> Any:  # fmt: skip
+        return await self._answer(self._request(kind, clients, theta, model, own))
+
+    async def _answer(self, request: Request) -> Any:
+        return (await request) if self._together else self._fed.answer([request])[0]
 
     def _models(self, params: Answer, clients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The models that are sent [model, P], and which of them each client takes, [client]."""
@@ -709,7 +742,8 @@ class OneFederation:
         return np.arange(self._part(on).clients) if clients is None else clients
 
     def _part(self, on: str) -> Any:
-        return self._fed.shards[choose(on, self._fed.shards, "part of the data")]
+        shards = self._fed.shards
+        return shards[on if on in shards else choose(on, shards, "part of the data")]
 
     def _sent(self, found: np.ndarray, given: np.ndarray, clients: np.ndarray, t: int) -> np.ndarray:
         assert self._attack is not None
@@ -717,16 +751,20 @@ class OneFederation:
 
 
 @njit(cache=True, nogil=True)
-def _added_up(weights: np.ndarray, messages: np.ndarray, total: np.ndarray) -> None:
+def _weighted(weights: np.ndarray, messages: np.ndarray) -> tuple[np.ndarray, bool]:
+    """sum_k w_k m_k in double precision, one client after the other, and whether it is finite; messages [client, p]."""
+    total, finite = np.empty(messages.shape[1]), True
     for p in range(messages.shape[1]):
         total[p] = weights[0] * messages[0, p]
     for k in range(1, messages.shape[0]):
         for p in range(messages.shape[1]):
             total[p] += weights[k] * messages[k, p]
+    for p in range(messages.shape[1]):
+        finite &= np.isfinite(total[p])
+    return total, finite
 
 
-def _weighted(weights: np.ndarray, messages: np.ndarray) -> np.ndarray:
-    """sum_k w_k m_k in double precision, one client after the other; messages [client, p]."""
-    total = np.empty(messages.shape[1])
-    _added_up(weights, messages, total)
-    return total
+@njit(cache=True, nogil=True, error_model="numpy")
+def _parts(sizes: np.ndarray) -> np.ndarray:
+    """What part of their sum each of whole numbers is."""
+    return sizes / sizes.sum()

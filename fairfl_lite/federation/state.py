@@ -44,6 +44,8 @@ class State:
         return f"State(params of shape {np.shape(self.params)}, memory of {', '.join(self.memory) or 'nothing'})"
 
     def __getitem__(self, name: str) -> Any:
+        if name in self.memory:
+            return self.memory[name]
         return self.memory[choose(name, self.memory, "memory of this method named")]
 
 

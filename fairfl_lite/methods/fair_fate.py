@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numba import njit
 
 from fairfl_lite import metrics
 from fairfl_lite.errors import choose
@@ -117,26 +118,17 @@ class FairFate(Method):
         F, F_k = scores[0], scores[1:]
 
         fair, weights = self.fair_share(F, F_k)
-        alpha_F = np.einsum("k,kp->p", weights, np.subtract(local, theta, dtype=np.float64))  # Eq. 7
         alpha_N = mean_update(fed, theta, local, clients)  # Eq. 6
-
-        beta = decayed(self.beta0, t, self.rounds)  # Eq. 8
-        v = beta * state["v"] + (1 - beta) * alpha_F  # Eq. 9
-        lambda_t = self.trust(t)  # Eq. 11
-        moved = v / (1 - beta**t) if self.corrected else v
-        params = theta + lambda_t * moved + (1 - lambda_t) * alpha_N  # Eq. 10
+        beta, lambda_t = decayed(self.beta0, t, self.rounds), self.trust(t)  # Eq. 8, 11
+        correction = 1 - beta**t if self.corrected else 1.0
+        v, params = moved(theta, local, weights, alpha_N, state["v"], beta, lambda_t, correction)
 
         memory = {"v": v, "fair": fed.by_client(fair, clients, False), "F": F, "F_clients": fed.by_client(F_k, clients, np.nan)}
-        return State(params.astype(theta.dtype), {**memory, "lambda": np.float64(lambda_t), "beta": np.float64(beta)})
+        return State(params, {**memory, "lambda": np.float64(lambda_t), "beta": np.float64(beta)})
 
     def fair_share(self, F: float, F_k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lines 7-9: who is fair, and F_k / F_total, both [client]; F is the server's."""
-        if self.normalise:
-            low, high = min(F, F_k.min()), max(F, F_k.max())
-            span = high - low or 1.0
-            F, F_k = (F - low) / span, (F_k - low) / span
-        fair = F_k > F if self.strict else F_k >= F
-        kept = F_k * fair
+        fair, kept = fair_scores(F, F_k, self.normalise, self.strict)
         return fair, kept / (kept.sum() or 1.0)
 
     def trust(self, t: int) -> float:
@@ -157,3 +149,25 @@ class FairFate(Method):
         [0.75, 0.9, 0.9]
         """
         return min(self.cap, self.lambda0 * (1 + self.rho) ** t)
+
+
+@njit(cache=True)
+def fair_scores(F: float, F_k: np.ndarray, normalise: bool, strict: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Line 8: who is fair, and the scores that count, F_k of the fair and 0 of the others."""
+    if normalise:
+        low, high = min(F, F_k.min()), max(F, F_k.max())
+        span = high - low if high > low else 1.0
+        F, F_k = (F - low) / span, (F_k - low) / span
+    fair = F_k > F if strict else F_k >= F
+    return fair, F_k * fair
+
+
+@njit(cache=True)
+def moved(theta: np.ndarray, local: np.ndarray, weights: np.ndarray, alpha_N: np.ndarray, v: np.ndarray, beta: float,
+          lambda_t: float, correction: float) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Eq. 7, 9 and 10: the momentum, and the model that it moves, in double precision as far as the model's own."""
+    alpha_F = np.zeros(theta.size)
+    for k in range(len(local)):
+        alpha_F += weights[k] * (local[k].astype(np.float64) - theta)  # Eq. 7
+    v = beta * v + (1 - beta) * alpha_F  # Eq. 9
+    return v, (theta + lambda_t * (v / correction) + (1 - lambda_t) * alpha_N).astype(theta.dtype)  # Eq. 10

@@ -65,43 +65,23 @@ class FedVal(Method):
 async def validated(fed: OneFederation, models: np.ndarray, metric: str, zero_rule: bool, sp_as_coded: bool, rounded: bool
                     ) -> np.ndarray:  # fmt: skip
     """Fairness (or accuracy) of models [model, P] on the server's validation rows, [model]; undefined counts as 0."""
-    counts = (await fed.confusion(models, on="validation", each_model=True)).sum(1)
-    if metric == "acc":
-        return np.nan_to_num(metrics.accuracy(counts))
-    metrics.binary(counts, metric)
-    return np.array([_fairness(by_group, metric, zero_rule, sp_as_coded, rounded) for by_group in counts.tolist()])
+    return await fed.metric(models, _Score(metric, zero_rule, sp_as_coded, rounded), "validation")
 
 
-def _fairness(counts: list[list[list[int]]], metric: str, zero_rule: bool, sp_as_coded: bool, rounded: bool) -> float:
-    """metrics.fairness of one model, counts[a][y][yhat], or 0 where that is undefined: the same number to the bit.
+@dataclass(frozen=True)
+class _Score:
+    metric: str
+    zero_rule: bool
+    sp_as_coded: bool
+    rounded: bool
 
-    In plain Python: a server scores a handful of models in every round, and for so few numpy's calls cost far more than the sums.
-    """
-    ((tn0, fp0), (fn0, tp0)), ((tn1, fp1), (fn1, tp1)) = counts
-    if metric == "sp":
-        chosen0, chosen1, left0, left1 = fp0 + tp0, fp1 + tp1, tn0 + fn0, tn1 + fn1
-        if sp_as_coded:
-            left0, left1 = left0 + chosen0, left1 + chosen1
-        value = _even(chosen0, left0, chosen1, left1, zero_rule, rounded)
-    else:
-        value = _even(tp0, fn0, tp1, fn1, zero_rule, rounded)
-    if metric == "eqo":
-        value = (value + _even(fp0, tn0, fp1, tn1, zero_rule, rounded)) / 2
-        value = round(value, 2) if rounded else value
-    return value if value == value else 0.0
-
-
-def _even(chosen0: int, left0: int, chosen1: int, left1: int, zero_rule: bool, rounded: bool) -> float:
-    """The smaller of two groups' rates chosen / (chosen + left) over the larger."""
-    if zero_rule and not (chosen0 and left0 and chosen1 and left1):
-        return 0.0
-    rows0, rows1 = chosen0 + left0, chosen1 + left1
-    if not (rows0 and rows1):
-        return float("nan")
-    rate0, rate1 = chosen0 / rows0, chosen1 / rows1
-    low, high = (rate0, rate1) if rate0 < rate1 else (rate1, rate0)
-    ratio = low / high if high else 0.0
-    return round(ratio, 2) if rounded else ratio
+    def __call__(self, counts: np.ndarray) -> np.ndarray:
+        if self.metric == "acc":
+            return np.nan_to_num(metrics.accuracy(counts))
+        found = metrics.fairness(
+            counts, self.metric, zero_rule=self.zero_rule, sp_as_coded=self.sp_as_coded, rounded=self.rounded
+        )
+        return np.nan_to_num(found)
 
 
 def require_validation(fed: OneFederation) -> None:
