@@ -18,7 +18,6 @@ from fairfl_lite.federation import Federation, OneFederation, Shards, Standard, 
 from fairfl_lite.federation.secagg import SecAgg
 from fairfl_lite.methods import FairFate, FairFed, FedAvg, FedDemon, FedMom, FedVal
 from fairfl_lite.methods.fair_fate import AS_PUBLISHED
-from fairfl_lite.methods.fedval import _fairness
 from fairfl_lite.methods.momentum import decayed
 from fairfl_lite.metrics import FAIRNESS, fairness
 from fairfl_lite.models import Dense
@@ -143,11 +142,49 @@ counts = st.lists(st.sampled_from([0, 0, 1, 2, 3, 7, 50, 101]), min_size=8, max_
 
 
 @settings(max_examples=200, deadline=None)
-@given(counts, st.sampled_from(FAIRNESS), st.tuples(st.booleans(), st.booleans(), st.booleans()))
-def test_the_server_scores_one_model_as_the_metric_scores_many(counts, metric, as_coded):
-    counts = np.array(counts).reshape(2, 2, 2)
-    expected = fairness(counts, metric, **dict(zip(("zero_rule", "sp_as_coded", "rounded"), as_coded, strict=True)))
-    assert _fairness(counts.tolist(), metric, *as_coded) == np.nan_to_num(expected)
+@given(
+    st.lists(counts, min_size=1, max_size=3), st.sampled_from(FAIRNESS), st.tuples(st.booleans(), st.booleans(), st.booleans())
+)
+def test_fairness_of_many_models_is_that_of_each_in_plain_python_to_the_bit(counts, metric, as_coded):
+    counts = np.array(counts).reshape(-1, 2, 2, 2)
+    found = fairness(counts, metric, **dict(zip(("zero_rule", "sp_as_coded", "rounded"), as_coded, strict=True)))
+    assert np.nan_to_num(found).tolist() == [in_plain_python(one, metric, *as_coded) for one in counts.tolist()]
+
+
+def test_decimals_are_python_s_where_a_number_is_near_a_tie():
+    """Numpy multiplies by 100 first, and then goes the other way for some of these."""
+    counts = np.array([[[[0, 0], [q - p, p]], [[0, 0], [0, 1]]] for q in (8, 40, 200) for p in range(1, q)])
+    found = fairness(counts, "eo", rounded=True)
+    assert found.tolist() == [round(p / q, 2) for q in (8, 40, 200) for p in range(1, q)]
+    assert (found != np.round(counts[:, 0, 1, 1] / counts[:, 0, 1].sum(-1), 2)).any()
+
+
+def in_plain_python(counts, metric, zero_rule, sp_as_coded, rounded):
+    """Fairness of one model, counts[a][y][yhat], or 0 where it is undefined."""
+    ((tn0, fp0), (fn0, tp0)), ((tn1, fp1), (fn1, tp1)) = counts
+    if metric == "sp":
+        chosen0, chosen1, left0, left1 = fp0 + tp0, fp1 + tp1, tn0 + fn0, tn1 + fn1
+        if sp_as_coded:
+            left0, left1 = left0 + chosen0, left1 + chosen1
+        value = ratio(chosen0, left0, chosen1, left1, zero_rule, rounded)
+    else:
+        value = ratio(tp0, fn0, tp1, fn1, zero_rule, rounded)
+    if metric == "eqo":
+        value = (value + ratio(fp0, tn0, fp1, tn1, zero_rule, rounded)) / 2
+        value = round(value, 2) if rounded else value
+    return value if value == value else 0.0
+
+
+def ratio(chosen0, left0, chosen1, left1, zero_rule, rounded):
+    """The smaller of two groups' rates chosen / (chosen + left) over the larger."""
+    if zero_rule and not (chosen0 and left0 and chosen1 and left1):
+        return 0.0
+    rows0, rows1 = chosen0 + left0, chosen1 + left1
+    if not (rows0 and rows1):
+        return float("nan")
+    low, high = sorted((chosen0 / rows0, chosen1 / rows1))
+    found = low / high if high else 0.0
+    return round(found, 2) if rounded else found
 
 
 @pytest.mark.parametrize("participants", [0, 2])
