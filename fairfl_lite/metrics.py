@@ -779,7 +779,7 @@ def of_federation(metric: str, counts: np.ndarray) -> np.ndarray:
     """A metric of one model over a whole federation, by its name.
 
     A metric among ``MODEL``, such as "acc" or "eod", is that of all clients' rows pooled. One among ``CLIENTS``, such as
-    "std_acc" or "worst_acc", is a statistic over the accuracies of clients. "mean_", "std_" (divided by n) or "sd_" (by n -
+    "std_acc" or "worst_acc", is a statistic over the accuracies of clients. ``mean_``, ``std_`` (divided by n) or ``sd_`` (by n -
     1) before a name of ``MODEL``, as in "mean_tpsd", is that statistic over the clients' own values.
 
     Parameters

@@ -145,7 +145,7 @@ class Piecewise:
 
     @cached_property
     def levels(self) -> list[Fraction]:
-        """Values at the ends of pieces, in order: between two of them the measure is linear in the level."""
+        """Values at the ends of pieces, in order. Between two of them the measure is linear in the level."""
         return sorted({Fraction(v) for p in self.pieces for v in (p.first, p.last)})
 
     def __contains__(self, c: Fraction) -> bool:

@@ -68,6 +68,7 @@ def inputs(project: Project) -> dict[str, dict[str, str]]:
     pages = {
         **_digests(root / "book", "book/", ("*.md", "*.bib", "_static/*", "lab/*")),
         **_digests(root / "executed", "executed/"),
+        **_digests(root / "fairfl_lite", "fairfl_lite/", ("*.py", "*.pyi")),  # whose docstrings are the reference
     }
     static = {name: digest for name, digest in pages.items() if name.startswith("book/_static/")}
     return {
