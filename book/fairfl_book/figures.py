@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -140,6 +140,42 @@ def intervals(ax: Axes, rows: Iterable[tuple[str, float | None, float, float, fl
     ax.set_yticks(at, labels)
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.grid(axis="y", visible=False)
+
+
+def by_round(ax: Axes, values: Mapping[str, np.ndarray]) -> None:
+    """Curves over the rounds, one for each method: the mean over runs in the method's look, and each run as a thin line.
+
+    `values` has an array [run, round] for the name of each method, as `History.values` gives it.
+    """
+    for name, runs in values.items():
+        rounds = np.arange(1, runs.shape[1] + 1)
+        ax.plot(rounds, runs.T, color=colour(name), linewidth=0.6, alpha=0.35)
+        ax.plot(rounds, runs.mean(0), **line(name), markevery=max(len(rounds) // 6, 1))
+    ax.set(xlabel="round")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+
+
+def at_levels(ax: Axes, rows: Any, *, printed: Sequence[float] | None = None, place: float = 0.0, **look: Any) -> None:
+    """Means with their intervals at evenly spaced levels, and what a paper prints there as short bars.
+
+    `rows` is a table with the columns mean, low and high and a line for each level. `place` moves the marks sideways, so that
+    those of several methods can be told apart. Other arguments are the look: `**figures.line("fairfed")`.
+    """
+    at = np.arange(len(rows))
+    error = [rows["mean"] - rows["low"], rows["high"] - rows["mean"]]
+    ax.errorbar(at + place, rows["mean"], error, capsize=2, **look)
+    if printed is not None:
+        bar = {"linestyle": "none", "marker": "_", "markersize": 11, "markeredgewidth": 2, "alpha": 0.6}
+        ax.plot(at + place, printed, color=look.get("color", colour("printed")), **bar)
+    ax.set_xticks(at, [level if isinstance(level, str) else f"{level:g}" for level in rows.index])
+
+
+def legend_with_printed(fig: Figure, ax: Axes, **more: Any) -> None:
+    """A legend below the figure with what `ax` draws, and the short bar that stands for a printed number."""
+    handles, labels = ax.get_legend_handles_labels()
+    bar = Line2D([], [], linestyle="none", marker="_", markersize=11, markeredgewidth=2, color=colour("printed"))
+    more = {"ncols": 5, "columnspacing": 1.2, "handletextpad": 0.4} | more
+    fig.legend([*handles, bar], [*labels, "printed"], loc="outside lower center", **more)
 
 
 def heatmap(ax: Axes, table: Any, *, middle: float | None = None, digits: int = 2, **more: Any) -> None:
