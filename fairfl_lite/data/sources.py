@@ -57,10 +57,6 @@ class Dataset:
         What `load` calls it.
     title : str
         What it is, in a few words.
-    licence : str
-        Under which its owners give it out.
-    url : str
-        Its publisher's page.
     build : callable, or None for images
         Called as ``build(paths, encoding=..., sensitive=..., **options)``; returns the `Table` with X not yet scaled. Its
         keyword arguments are the options that a user may give.
@@ -80,6 +76,10 @@ class Dataset:
         number of training rows, which come first.
     scaled : bool
         Whether `build` scales X itself, and the Table says how.
+    licence : str
+        Under which its owners give it out.
+    url : str
+        Its publisher's page.
 
     Attributes
     ----------
