@@ -27,6 +27,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 import papers
@@ -110,7 +111,7 @@ def label(name: str) -> str:
     return LOOKS[known(name)].label
 
 
-def line(name: str) -> dict[str, str]:
+def line(name: str) -> dict[str, Any]:
     """All three, for `ax.plot(x, y, **line(name))`."""
     return {"color": colour(name), "marker": marker(name), "label": label(name)}
 
@@ -152,7 +153,7 @@ def by_round(ax: Axes, values: Mapping[str, np.ndarray]) -> None:
         ax.plot(rounds, runs.T, color=colour(name), linewidth=0.6, alpha=0.35)
         ax.plot(rounds, runs.mean(0), **line(name), markevery=max(len(rounds) // 6, 1))
     ax.set(xlabel="round")
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
 
 
 def at_levels(ax: Axes, rows: Any, *, printed: Sequence[float] | None = None, place: float = 0.0, **look: Any) -> None:
@@ -165,7 +166,7 @@ def at_levels(ax: Axes, rows: Any, *, printed: Sequence[float] | None = None, pl
     error = [rows["mean"] - rows["low"], rows["high"] - rows["mean"]]
     ax.errorbar(at + place, rows["mean"], error, capsize=2, **look)
     if printed is not None:
-        bar = {"linestyle": "none", "marker": "_", "markersize": 11, "markeredgewidth": 2, "alpha": 0.6}
+        bar: dict[str, Any] = {"linestyle": "none", "marker": "_", "markersize": 11, "markeredgewidth": 2, "alpha": 0.6}
         ax.plot(at + place, printed, color=look.get("color", colour("printed")), **bar)
     ax.set_xticks(at, [level if isinstance(level, str) else f"{level:g}" for level in rows.index])
 
