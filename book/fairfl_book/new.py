@@ -30,6 +30,7 @@ FILES = {
     },
     "dataset": {
         "fairfl_lite/data/your_name.py": "dataset.py.txt",
+        "book/fairfl_book/datacards/your-name.yml": "datacard.yml",
         "tests/lite/test_your_name_data.py": "test_dataset.py.txt",
     },
 }

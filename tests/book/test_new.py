@@ -144,7 +144,8 @@ def test_a_new_method_is_exported_and_held_to_what_every_method_is_held_to(check
 
 def test_a_new_dataset_is_found_and_loads(checkout: Path, run: Run) -> None:
     listed = made(run, "dataset", "small-loans")
-    assert listed == ["fairfl_lite/data/small_loans.py", "tests/lite/test_small_loans_data.py"]
+    card = "book/fairfl_book/datacards/small-loans.yml"
+    assert listed == ["fairfl_lite/data/small_loans.py", card, "tests/lite/test_small_loans_data.py"]
     assert "3 passed" in run("pytest", "-q", "tests/lite/test_small_loans_data.py")
     assert "Small-loans (invented loans)" in run("fairfl_book.cli", "data", "list", "small-loans")
 
