@@ -152,7 +152,7 @@ def run_together(pairs: Sequence[tuple[Federation, Method]], rounds: int, *, rec
             entry.states = entry.checked(states, t)
         if t % eval_every:
             continue
-        seen = {part: _shared(going, answered([one.scoring(entry.method.answer(state), None, part) for entry in going
+        seen = {part: _shared(going, answered([one._scoring(entry.method.answer(state), None, part) for entry in going
                                                for one, state in zip(entry.ones, entry.states, strict=True)]))
                 for part in record}  # fmt: skip
         for i, entry in enumerate(going):

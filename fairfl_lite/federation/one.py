@@ -399,7 +399,7 @@ class OneFederation:
         >>> fed.ask(lambda one: one.confusion(zeros, on="test"))[0].shape
         (3, 2, 2, 2)
         """
-        counts, _ = await self._answer(self.scoring(params, clients, on, each_model))
+        counts, _ = await self._answer(self._scoring(params, clients, on, each_model))
         return counts.reshape(len(params), -1, *counts.shape[1:]) if each_model else counts
 
     async def losses(self, params: Answer, clients: np.ndarray | None = None, on: str = "train", *, each_model: bool = False
@@ -427,7 +427,7 @@ class OneFederation:
         >>> fed.ask(lambda one: one.losses(zeros))[0].round(3)
         array([0.693, 0.693, 0.693])
         """
-        counts, losses = await self._answer(self.scoring(params, clients, on, each_model, loss=True))
+        counts, losses = await self._answer(self._scoring(params, clients, on, each_model, loss=True))
         with np.errstate(invalid="ignore", divide="ignore"):
             losses = losses / counts.sum(axis=(-3, -2, -1))
         return losses.reshape(len(params), -1) if each_model else losses
@@ -455,7 +455,7 @@ class OneFederation:
         >>> fed.ask(lambda one: one.metric(zeros[None], metrics.accuracy, "test"))[0].shape
         (1,)
         """
-        request = self.scoring(models, None, on, each_model=True)
+        request = self._scoring(models, None, on, each_model=True)
         request.kind = ("metric", on, of)
         return await self._answer(request)
 
@@ -696,7 +696,7 @@ class OneFederation:
         if total is not None:
             raise FairFLError("A sum over clients is too large for a number: lower the weights, or the learning rate.")
 
-    def scoring(self, params: Answer, clients: np.ndarray | None, on: str, each_model: bool = False, *, loss: bool = False
+    def _scoring(self, params: Answer, clients: np.ndarray | None, on: str, each_model: bool = False, *, loss: bool = False
                 ) -> Request:  # fmt: skip
         """The question for confusion counts, and with `loss` sums of log losses; with `each_model` one model after another."""
         clients = self._holders(clients, on)

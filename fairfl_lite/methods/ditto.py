@@ -37,7 +37,7 @@ class Ditto(Method):
     >>> from fairfl_lite import ClientTraining, Ditto, Federation, LocalOnly, Partition, load
     >>> fed = Federation.of(load("synthetic"), Partition.by_column("client"), range(2), ClientTraining(lr=0.1))
     >>> runs = fed.run([LocalOnly(), Ditto(lam=0)], rounds=3)
-    >>> bool((runs["local"].answer == runs["ditto"].answer).all())
+    >>> bool((runs["local-only"].answer == runs["ditto"].answer).all())
     True
     """
 

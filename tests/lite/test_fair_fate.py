@@ -43,15 +43,15 @@ def scripted(local, scores, sizes=(10, 30, 60), who=(0, 1)):
     counts[:, 0, 0, 1, 0] = 100 - counts[:, 0, 0, 1, 1]
     counts[:, 0, 1, 1, 1] = 100
 
-    async def confusion(models, *, on, each_model):
-        assert models.shape == (len(scores), 1) and on == "validation" and each_model
-        return counts
+    async def metric(models, of, on):
+        assert models.shape == (len(scores), 1) and on == "validation"
+        return of(counts.sum(1))
 
     async def train(params, clients, t):
         return np.float32(local)[clients][:, None]
 
     fed = SimpleNamespace(
-        n=len(sizes), sample_clients=lambda t: np.array(who), confusion=confusion, train=train, model=SimpleNamespace(size=1),
+        n=len(sizes), sample_clients=lambda t: np.array(who), metric=metric, train=train, model=SimpleNamespace(size=1),
         init_params=lambda: np.zeros(1, np.float32), holders=lambda on: 1, rows_of=lambda on: np.array([200]), counts=counts,
         _sizes=np.array(sizes), _fed=SimpleNamespace(sums_are_plain=True),
     )  # fmt: skip

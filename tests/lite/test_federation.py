@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -641,7 +642,7 @@ make("fairfed", {folder!r}, rounds=30)
 def test_killed_at_any_moment_the_next_run_ends_with_the_same_bytes(tmp_path):
     """A moment is random, and none of them comes too late: the run waits in one of its rounds."""
     whole = make("fairfed", None, rounds=30)
-    code = CHILD.format(path=sys.path, folder=str(tmp_path), last=LAST, waits=FOR_EVER)
+    code = CHILD.format(path=[str(Path(__file__).parent), *sys.path], folder=str(tmp_path), last=LAST, waits=FOR_EVER)
     for _ in range(2):
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             while int(process.stdout.readline()) < 2:  # in its second round, or a later one: the first is kept

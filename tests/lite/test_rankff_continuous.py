@@ -5,6 +5,7 @@ import subprocess
 import sys
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -525,7 +526,7 @@ def test_double_precision_learns_the_same_with_other_instructions(tmp_path):
     """A machine without AVX, as far as torch, MKL and oneDNN can be told to be one."""
     script = "import sys, numpy as np, test_rankff_continuous as t; a, b = t.elsewhere(); np.savez(sys.argv[1], a=a, b=b)"
     other = {
-        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
         "ATEN_CPU_CAPABILITY": "default",
         "MKL_CBWR": "COMPATIBLE",
         "DNNL_MAX_CPU_ISA": "SSE41",

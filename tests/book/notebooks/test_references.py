@@ -35,7 +35,7 @@ def test_the_table_of_contents_names_every_notebook_and_page():
     files = [toc["root"], *re.findall(r"file: (\S+)", text)]
     assert len(files) == len(set(files))
     assert sorted(file.removeprefix("executed/") for file in files if file.startswith("executed/")) == NAMES
-    prose = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "book").glob("*.md"))
+    prose = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "book").rglob("*.md"))
     assert sorted(file for file in files if file.startswith("book/")) == prose
 
 
