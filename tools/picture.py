@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image, PngImagePlugin
 from small import ROOT
 
-WIDTH, HEIGHT = 1440, 1150
+WIDTH, HEIGHT = 1440, 1300
 FILE = ROOT / "book" / "_static" / "page.png"
 PAGE = "executed/intro.html"
 SIDE, LEVELS = 10, 25
