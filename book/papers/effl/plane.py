@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +17,9 @@ from fairfl_lite.data.synthetic import BORDER
 from fairfl_lite.federation import Federation, State, alone
 from fairfl_lite.methods import EFFL
 from papers.effl import federations
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -76,3 +80,50 @@ def path(fed: Federation, method: EFFL, rounds: int) -> tuple[np.ndarray, list[S
     for t in range(1, rounds + 1):
         states.append(alone(method.round(one, states[-1], t)))
     return np.stack([state.params for state in states]), states[1:]
+
+
+class Survey(NamedTuple):
+    """Models on a grid, and what each of them does on the training rows."""
+
+    w: np.ndarray
+    v: np.ndarray
+    models: np.ndarray
+    """[v, w, 2]: the models."""
+    losses: np.ndarray
+    """[v, w, client]: mean log losses."""
+    bounded: np.ndarray
+    """[v, w, 3]: the largest bias, the largest gap of losses, the largest gap of biases. The three budgets bound these."""
+
+    @property
+    def mean_loss(self) -> np.ndarray:
+        """[v, w]: the mean over clients."""
+        return self.losses.mean(-1)
+
+    def within(self, budgets: Sequence[float]) -> np.ndarray:
+        """[v, w]: whether a model keeps all three budgets."""
+        return np.all(self.bounded <= np.asarray(budgets), axis=-1)
+
+
+def survey(fed: Federation, points: int = 121) -> Survey:
+    """The models with w from -0.1 to 1.4 and v from -1.15 to 1.1."""
+    w, v = np.linspace(-0.1, 1.4, points), np.linspace(-1.15, 1.1, points)
+    models = np.stack(np.meshgrid(w, v), axis=-1)
+    losses, biases = surface(fed, models)
+    bounded = np.stack([biases.max(-1), gaps(losses).max(-1), gaps(biases).max(-1)], axis=-1)
+    return Survey(w, v, models, losses, bounded)
+
+
+SHADES = {"every bias within its budget": "#0072B2", "equal losses": "#E69F00", "equal biases": "#009E73"}
+"""The colours of the regions in which the three budgets are met."""
+
+
+def draw_map(axes: Axes, seen: Survey, budgets: Sequence[float], which: Sequence[int] = (0, 1, 2)) -> None:
+    """Level lines of the mean loss, and the regions in which the budgets of `which` are met."""
+    for place in which:
+        colour = list(SHADES.values())[place]
+        axes.contourf(seen.w, seen.v, seen.bounded[..., place], levels=[-1, budgets[place]], colors=[colour], alpha=0.3)
+        axes.contour(seen.w, seen.v, seen.bounded[..., place], levels=[budgets[place]], colors=[colour], linewidths=1.5)
+    levels = seen.mean_loss.min() + np.array([0.002, 0.01, 0.03, 0.06, 0.1])
+    axes.contour(seen.w, seen.v, seen.mean_loss, levels=levels, colors="#888888", linewidths=0.8)
+    axes.set(xlim=(seen.w[0], seen.w[-1]), ylim=(seen.v[0], seen.v[-1]), xlabel="w, weight of the score")
+    axes.grid(False)
