@@ -21,7 +21,6 @@ from fairfl_book.notebooks import outputs
 pytestmark = pytest.mark.slow
 
 OPEN = {
-    "ledger/how_it_judges": (5, 0),
     "book/how_to_read": (4, 0),
     "book/ledger": (3, 0),
     "book/teaching": (0, 1),
