@@ -21,6 +21,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _name_terms(app: Sphinx, document: nodes.document) -> None:
-    targets = app.env.metadata[app.env.docname].get("myst_slugs")
-    if targets is not None:
-        targets |= {name: (term.line or 0, name, term.astext()) for term in document.findall(nodes.term) for name in term["ids"]}
+    terms = {name: (term.line or 0, name, term.astext()) for term in document.findall(nodes.term) for name in term["ids"]}
+    if terms:
+        app.env.metadata[app.env.docname].setdefault("myst_slugs", {}).update(terms)
