@@ -29,7 +29,7 @@ LIBRARY = (
 )  # fmt: skip
 PAPERS = tuple(sorted(path.parent.name for path in (ROOT / "book" / "papers").glob("*/card.yml")))
 BEFORE, AFTER = (
-    ("processes", "shapes", "markup", "looks", "results", "settings", "cards", "datacards", "experiments"),
+    ("processes", "shapes", "markup", "looks", "results", "settings", "cards", "datacards", "experiments", "notions"),
     ("ledger", "figures", "notebooks", "site", "bench", "new", "cli"),
 )
 ORDER = [
