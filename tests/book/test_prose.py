@@ -16,7 +16,7 @@ import prose
 import pytest
 from small import ROOT, code, notebook
 
-from fairfl_book.notebooks import outputs
+from fairfl_book.notebooks import minutes, outputs
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,13 @@ def papers_of_the_opening() -> int:
 
 STATED = {
     "intro": {"Five papers": papers_of_the_opening},
-    "book/how_to_read": {"0.2 % of the largest value of a curve": lambda: 100 * outputs.SERIES},
+    "book/how_to_read": {
+        "0.2 % of the largest value of a curve": lambda: 100 * outputs.SERIES,
+        "180 words a minute": lambda: minutes.WORDS,
+        "12 lines of code a minute": lambda: minutes.LINES,
+        "half a minute for a figure": lambda: minutes.PICTURE,
+        "five minutes for an exercise": lambda: minutes.EXERCISE,
+    },
 }
 """Numbers on pages without cells: the phrase, and what works its number out."""
 

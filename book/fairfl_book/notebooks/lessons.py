@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairfl_book.notebooks import outputs
+from fairfl_book.notebooks import minutes, outputs
 from fairfl_book.notebooks.runner import Project
 from fairfl_lite.errors import FairFLError
 
@@ -99,7 +99,7 @@ def make(project: Project, folder: Path) -> Sequence[str]:
         except FairFLError as error:
             raise FairFLError(f"{name}: {error}") from None
         for version in (student, instructor):
-            outputs.write(version(notebook), folder / version.__name__ / f"{name}.ipynb")
+            outputs.write(minutes.stated(version(notebook)), folder / version.__name__ / f"{name}.ipynb")
         made.append(name)
     return made
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairfl_book.notebooks import outputs, runner
+from fairfl_book.notebooks import minutes, outputs, runner
 from fairfl_book.notebooks.runner import Failure, Job, Project
 from fairfl_book.site import html
 from fairfl_lite import store
@@ -21,12 +20,14 @@ if TYPE_CHECKING:
 def page(notebook: NotebookNode) -> NotebookNode:
     """The page made of a finished run: each figure gets its number, caption and alternative text, each fold a label.
 
+    It says how many minutes it takes, as they are measured.
+
     Refuses a picture that did not come through figures.show, and two figures in one cell, which would
     share a name.
     """
     import nbformat
 
-    notebook = deepcopy(notebook)
+    notebook = minutes.stated(notebook)
     for cell in notebook.cells:
         if word := _fold(cell):
             cell.metadata["mystnb"] = nbformat.from_dict({"code_prompt_show": word, "code_prompt_hide": word})

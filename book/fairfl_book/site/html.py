@@ -21,6 +21,7 @@ from typing import Any
 from filelock import FileLock
 
 from fairfl_book import cards
+from fairfl_book.notebooks import minutes
 from fairfl_book.notebooks.runner import Project
 from fairfl_lite import imports, store
 from fairfl_lite.errors import BuildError
@@ -141,12 +142,14 @@ def _digests(folder: Path, prefix: str = "", patterns: Iterable[str] = ("*",)) -
 
 
 def _title(path: Path) -> str:
-    """The first line of a page: other pages show it, beside their text and at their end."""
+    """What other pages show of a page, beside their text and at their end: its first line, and of a chapter its minutes."""
     text = path.read_text(encoding="utf-8")
+    took = ""
     if path.suffix == ".ipynb":
         cells: list[dict[str, Any]] = json.loads(text)["cells"]
+        took = f" ({minutes.measured(cells)})"
         text = next(("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"), "")
-    return next((line for line in text.splitlines() if line.startswith("# ")), "")
+    return next((line for line in text.splitlines() if line.startswith("# ")), "") + took
 
 
 def _complaints(log: str) -> str:
