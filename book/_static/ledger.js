@@ -2,12 +2,13 @@
 "use strict";
 
 (() => {
-  const SIZE = 50;
+  const SIZE = 25;
+  const { words, terms, matches, score } = globalThis.fairflWords;
   const DRAWN = ["effect", "level", "spread", "draw"];
   const POWERS = { high: "0.8 or more", some: "0.5 to 0.8", low: "below 0.5", none: "not computed" };
   const ASKED = { paper: "the paper's claim", ours: "our question" };
   const SORTS = {
-    order: "as in the papers",
+    order: "best match, then as in the papers",
     id: "id",
     printed: "printed number",
     measured: "our number",
@@ -54,6 +55,14 @@
     }
   }
 
+  /** The pieces of text below an element, apart from each other: cells and lines that touch are no one word. */
+  function texts(element) {
+    const found = [];
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) found.push(walker.currentNode.data);
+    return found.join(" ");
+  }
+
   /** The rows of the plain tables, each with what the page knows of it beyond what is shown. */
   function read(root, data) {
     const rows = [...root.querySelectorAll(".ledger-plain tr[id]")];
@@ -69,7 +78,8 @@
       const apart = claim.printed !== null && claim.measured !== null ? Math.abs(claim.measured - claim.printed) : null;
       claim.apart = apart !== null && claim.margin > 0 ? apart / claim.margin : null;
       claim.seeds = claim.seeds || null;
-      claim.text = `${row.textContent} ${data.papers[claim.paper]} ${claim.kind} ${claim.source}`.toLowerCase();
+      claim.words = words(claim.id);
+      claim.text = words(`${texts(row)} ${data.papers[claim.paper]} ${claim.kind} ${claim.source}`);
       return claim;
     });
   }
@@ -121,16 +131,21 @@
     const empty = () => ({ find: "", ...Object.fromEntries(names.map((name) => [name, ""])), sort: "order", down: false, page: 0 });
     let state = empty();
     let found = claims;
+    let missing = [];
     let target = null;
 
     // Which claims are wanted, and how many more each choice would leave.
 
     function select() {
-      const terms = state.find.toLowerCase().split(/\s+/).filter(Boolean);
+      const every = terms(state.find);
+      missing = every.filter((term) => !claims.some((claim) => matches(term, claim.text))).map((term) => term.written);
+      const asked = every.filter((term) => !missing.includes(term.written));
+      const none = every.length > 0 && !asked.length;
       const counts = Object.fromEntries(names.map((name) => [name, new Map()]));
       const chosen = [];
       for (const claim of claims) {
-        if (!terms.every((term) => claim.text.includes(term))) continue;
+        if (none || !asked.every((term) => matches(term, claim.text))) continue;
+        claim.points = asked.length ? score(asked, claim.words, claim.text) : 0;
         const failed = names.filter((name) => state[name] && !facets[name].of(claim).includes(state[name]));
         if (!failed.length) chosen.push(claim);
         if (failed.length > 1) continue;
@@ -143,6 +158,7 @@
 
     function compare(one, other) {
       const key = state.sort;
+      if (key === "order" && one.points !== other.points) return state.down ? one.points - other.points : other.points - one.points;
       const [a, b] = key === "verdict" ? [rank[one.verdict], rank[other.verdict]] : [one[key], other[key]];
       if (a === null || b === null) return (a === null) - (b === null) || one.order - other.order; // what is not there comes last
       const less = typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b;
@@ -152,7 +168,7 @@
     // The tools.
 
     const search = el("input", {
-      type: "search", id: "ledger-find", placeholder: "an id, a number, a method, a word", autocomplete: "off", spellcheck: "false",
+      type: "search", id: "ledger-find", placeholder: "words in any order: FairFed EOD Adult alpha 0.5", autocomplete: "off", spellcheck: "false",
       input: () => { clearTimeout(search.wait); search.wait = setTimeout(() => change({ find: search.value }), 120); },
     });
     const selects = Object.fromEntries(names.map((name) => {
@@ -169,14 +185,13 @@
       ...Object.entries(SORTS).map(([value, text]) => el("option", { value }, text)));
     const direction = el("button", { type: "button", click: () => change({ down: !state.down }) }, "↑");
     const clear = el("button", { type: "button", click: () => { change({ ...empty(), sort: state.sort, down: state.down }); search.focus(); } }, "Clear all");
-    const wide = window.matchMedia("(min-width: 44rem)").matches;
     const labelled = (text, input, ...more) => el("div", {}, el("label", { for: input.id }, text), el("span", {}, input, ...more));
     const tools = el("div", { class: "ledger-tools", role: "search", "aria-label": "claims of the ledger" },
       el("div", { class: "ledger-search" }, labelled("Search", search)),
-      el("details", { class: "ledger-filters", open: wide }, el("summary", {}, "Filter and sort"),
-        el("div", { class: "ledger-choices" },
-          ...names.map((name) => labelled(facets[name].title, selects[name])), labelled("Sort", sorting, direction))),
       el("div", { class: "ledger-line" }, status, clear));
+    const filters = el("details", { class: "ledger-filters" }, el("summary", {}, "Filter and sort"),
+      el("div", { class: "ledger-choices" },
+        ...names.map((name) => labelled(facets[name].title, selects[name])), labelled("Sort", sorting, direction)));
 
     // The table, and what opens under a row.
 
@@ -253,7 +268,7 @@
     // The picture: printed against ours.
 
     const picture = el("div", { class: "ledger-panels" });
-    const drawing = el("details", { class: "ledger-picture", open: wide, toggle: () => draw() }, el("summary", {}, "Picture: printed against ours"), picture);
+    const drawing = el("details", { class: "ledger-picture", toggle: () => draw() }, el("summary", {}, "Picture"), picture);
 
     function draw() {
       if (!drawing.open) return;
@@ -333,7 +348,7 @@
       const here = found.slice(state.page * SIZE, (state.page + 1) * SIZE);
       here.forEach(dress);
       body.replaceChildren(...here.flatMap((c) => (c.open ? [c.row, c.more] : [c.row])));
-      if (!here.length) body.append(el("tr", {}, el("td", { colspan: String(COLUMNS.length) }, "No claim fits. Clear a filter or search for less.")));
+      if (!here.length) body.append(el("tr", {}, el("td", { colspan: String(COLUMNS.length) }, "No claim has all of this. Clear a filter, or search for fewer words.")));
       for (const name of names) {
         for (const option of selects[name].querySelectorAll("option[value]:not([value=''])")) {
           const n = counts[name].get(option.value) ?? 0;
@@ -355,8 +370,9 @@
       const [from, to] = [state.page * SIZE + 1, state.page * SIZE + here.length];
       place.textContent = here.length ? `${from} to ${to} of ${found.length.toLocaleString("en")}` : "";
       clear.hidden = !state.find && names.every((name) => !state[name]);
-      say(found.length === claims.length ? `${claims.length.toLocaleString("en")} claims`
-        : `${found.length.toLocaleString("en")} of ${claims.length.toLocaleString("en")} claims`);
+      const unknown = missing.length ? `. No row has ${missing.map((word) => `“${word}”`).join(" or ")}: try another spelling, or a part of the word` : "";
+      say((found.length === claims.length ? `${claims.length.toLocaleString("en")} claims`
+        : `${found.length.toLocaleString("en")} of ${claims.length.toLocaleString("en")} claims`) + unknown);
       draw();
     }
 
@@ -439,12 +455,16 @@
       claim.row.scrollIntoView({ block: "start" });
     }
 
+    const board = root.querySelector(".ledger-summary");
+    board.open = false;
+
     /** The numbers of the scoreboard lead to what they count. */
     for (const cell of root.querySelectorAll(".ledger-board td[data-verdict]")) {
       const wanted = { ...cell.parentElement.dataset, ...(cell.dataset.verdict && { verdict: cell.dataset.verdict }) };
       const follow = (event) => {
         event.preventDefault();
         change({ ...empty(), ...wanted });
+        board.open = false;
         tools.scrollIntoView({ block: "start" });
         search.focus({ preventScroll: true });
       };
@@ -452,7 +472,7 @@
       cell.replaceChildren(el("a", { href: `?${new URLSearchParams(wanted)}`, "aria-label": `${cell.textContent}: ${about}`, click: follow }, cell.textContent));
     }
 
-    root.querySelector(".ledger-plain").replaceWith(tools, drawing, table, pager);
+    root.querySelector(".ledger-plain").replaceWith(tools, el("div", { class: "ledger-folds" }, filters, drawing, board), table, pager);
     state = fromQuery(location.search);
     search.value = state.find;
     show();

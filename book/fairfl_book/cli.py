@@ -13,7 +13,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,8 @@ import fairfl_lite
 from fairfl_lite.errors import BuildError, FairFLError, did_you_mean, refused
 
 CLAIM_COLUMNS = ["id", "paper", "where", "kind", "printed", "measured", "low", "high", "seeds", "verdict", "notebook"]
+MOST_CLAIMS = 10
+"""How many of the lines that a search finds are printed."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -93,7 +95,8 @@ def parser() -> argparse.ArgumentParser:
     lessons.add_argument("--out", type=Path, metavar="FOLDER", help="where to put them; lessons/ if none is named")
 
     claims = command("claims", do_claims, "the ledger: printed and measured, with a verdict")
-    claims.add_argument("id", nargs="?", metavar="ID")
+    claims.add_argument("words", nargs="*", metavar="ID or WORDS",
+                        help='an entry by its id, or those that have these words: "FairFed EOD Adult alpha 0.5"')  # fmt: skip
     claims.add_argument("--paper", metavar="PAPER")
     claims.add_argument("--json", action="store_true")
     claims.add_argument("--rerun", action="store_true", help="first measure it again")
@@ -234,32 +237,61 @@ def do_lessons(args: argparse.Namespace) -> int:
 def do_claims(args: argparse.Namespace) -> int:
     from fairfl_book import cards
 
-    if args.rerun and not args.id:
+    id = args.words[0] if len(args.words) == 1 and _is_id(args.words[0]) else None
+    if args.rerun and not id:
         raise FairFLError("Name the claim to measure again: fairfl claims ID --rerun.")
     if args.paper is not None:
         cards.load(args.paper)
-    if args.id is not None:
-        paper = cards.of(args.id).paper
+    if id is not None:
+        paper = cards.of(id).paper
         if args.paper not in (None, paper):
-            raise FairFLError(f"Claim {args.id} is one of {paper}: leave --paper {args.paper} out.")
+            raise FairFLError(f"Claim {id} is one of {paper}: leave --paper {args.paper} out.")
 
     from fairfl_book import ledger
 
     if args.changes is not None:
         return _changes(args)
-    if args.id:
-        found = {"stored": dataclasses.asdict(ledger.claim(args.id))}
+    if id:
+        found = {"stored": dataclasses.asdict(ledger.claim(id))}
         if args.rerun:
             from fairfl_book.ledger import afresh
 
-            found["just now"] = dataclasses.asdict(afresh.remeasure(args.id))
-        print(_json(found) if args.json else _fields(found))
+            found["just now"] = dataclasses.asdict(afresh.remeasure(id))
+        print(_json(found.items()) if args.json else _fields(found))
         return 0
+    if args.words:
+        return _find_claims(" ".join(args.words), args)
     table = ledger.claims(args.paper)
     if args.json:
         print(table.to_json(orient="records", indent=1, force_ascii=False))
     else:
         print(table[CLAIM_COLUMNS].to_string(index=False, na_rep="-", float_format="%.4g"))
+    return 0
+
+
+def _is_id(word: str) -> bool:
+    """Whether a word of the command is meant as the id of an entry: fairfed.t1.adult, and neither 0.5 nor a sentence."""
+    return not word or (word[0].isalpha() and "." in word and " " not in word)
+
+
+def _find_claims(query: str, args: argparse.Namespace) -> int:
+    """Print the entries that have these words, best first, and name the words that none has."""
+    from fairfl_book import ledger
+    from fairfl_book.ledger import find
+
+    found = find.find(ledger.judged(args.paper), query)
+    missing = " nor ".join(map(repr, found.missing))
+    if not found.claims:
+        said = f"No line of the ledger has {missing}" if found.missing else f"No line of the ledger has all of {query!r}"
+        raise FairFLError(f"{said}: try fewer words, or other ones.")
+    if found.missing:
+        print(f"fairfl: No line of the ledger has {missing}; these have the other words.", file=sys.stderr)
+    if args.json:
+        print(_json([("stored", dataclasses.asdict(c)) for c in found.claims]))
+        return 0
+    print("\n".join(map(str, found.claims[:MOST_CLAIMS])))
+    if len(found.claims) > MOST_CLAIMS:
+        print(f"The best {MOST_CLAIMS} of {len(found.claims):,} lines are shown: add a word, or see them all with --json.")
     return 0
 
 
@@ -287,7 +319,7 @@ def do_cards(args: argparse.Namespace) -> int:
 def _changes(args: argparse.Namespace) -> int:
     from fairfl_book.ledger import editions
 
-    if args.id or args.paper or args.rerun or len(args.changes) > 2:
+    if args.words or args.paper or args.rerun or len(args.changes) > 2:
         raise FairFLError("Name at most two editions: fairfl claims --changes [OLD [NEW]].")
     table = editions.changes(*args.changes)
     moved = table[table["cause"] != ""]
@@ -298,9 +330,9 @@ def _changes(args: argparse.Namespace) -> int:
     return 0
 
 
-def _json(found: Mapping[str, dict[str, Any]]) -> str:
-    """One record for each time that a claim was judged; what is not a number is null."""
-    lines = [{"made": made, **{k: None if v != v else v for k, v in line.items()}} for made, line in found.items()]
+def _json(found: Iterable[tuple[str, dict[str, Any]]]) -> str:
+    """One record for each claim and each time that it was judged; what is not a number is null."""
+    lines = [{"made": made, **{k: None if v != v else v for k, v in line.items()}} for made, line in found]
     return json.dumps(lines, indent=1, ensure_ascii=False)
 
 

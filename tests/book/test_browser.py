@@ -122,6 +122,15 @@ def test_no_chapter_is_longer_than_its_frame_or_a_wall_of_code(browser, site):
     assert not long, f"Split these chapters, or fold their code: {long}"
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_ledgers_search_and_its_first_row_are_on_the_first_screen(browser, site, width):
+    browser.size(width)
+    browser.open((site / "book" / "ledger.html").resolve().as_uri())
+    tops = [f"document.querySelector('{one}').getBoundingClientRect().top" for one in ("#ledger-find", ".ledger-live tbody tr")]
+    search, row = browser.run(f"[{', '.join(tops)}]")
+    assert 0 < search < row < chromium.HEIGHT * 3 / 4
+
+
 @pytest.fixture(params=["file", "http"])
 def address(request, site) -> Iterator[str]:
     """The book opened as a file, and from a server."""

@@ -104,10 +104,10 @@ def markup(claims: Sequence[Claim], book: Mapping[str, Chapter]) -> str:
     return f"""<link rel="stylesheet" href="../_static/ledger.css">
 <script>document.documentElement.classList.add("ledger-js")</script>
 <div id="ledger">
-<div class="ledger-boards">{boards}</div>
-<h2 id="every-claim">Every claim</h2>
-<div class="ledger-plain">{sections}</div>
+<details class="ledger-summary" open><summary>Scoreboard</summary><div class="ledger-boards">{boards}</div></details>
+<div class="ledger-plain"><h2>Every claim</h2>{sections}</div>
 <script type="application/json" id="ledger-data">{_embedded(claims, book)}</script>
+<script src="../_static/words.js" defer></script>
 <script src="../_static/ledger.js" defer onerror="document.documentElement.classList.remove('ledger-js')"></script>
 </div>
 """

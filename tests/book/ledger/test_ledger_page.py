@@ -9,6 +9,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import nbformat
 import pytest
@@ -16,7 +17,7 @@ import yaml
 from small import ROOT
 
 from fairfl_book import cards, ledger
-from fairfl_book.ledger import views
+from fairfl_book.ledger import find, views
 from fairfl_book.ledger.claims import Claim
 from fairfl_book.ledger.rules import KINDS, SYMBOLS
 from fairfl_book.site import ledger_page as page
@@ -110,7 +111,7 @@ def test_what_a_claim_says_cannot_become_markup() -> None:
     read = Reader(text)
     row = read.rows[NASTY.id]
     assert NASTY.says in row[0] and row[1] == NASTY.printed and NASTY.detail in row[5] and row[6] == NASTY.note
-    assert len(read.scripts) == 3 and "alert" not in "".join(read.scripts[::2])
+    assert len(read.scripts) == 4 and "alert" not in "".join([read.scripts[0], *read.scripts[2:]])
     plain = page.markup([c for c in CLAIMS if c.id != NASTY.id], BOOK)
     assert "i" not in read.tags and text.count("<b>") - plain.count("<b>") <= 1  # a column of the scoreboard, and none of its own
     assert "Tables &lt;1&gt; &amp; 2" in text
@@ -264,11 +265,58 @@ def test_in_a_browser_a_link_shows_its_row_though_a_filter_hides_it(opened: Any)
     assert f"fairfl claims {EFFECT.id} --rerun" in target and f"2_tables.html#cell-{LEVEL.id}" in target
 
 
-def test_in_a_browser_filters_stand_in_the_address_and_marks_are_drawn(opened: Any) -> None:
+def test_in_a_browser_filters_stand_in_the_address_and_marks_are_drawn(opened: Any, browser: Any) -> None:
     text = opened("?whose=ours&find=bold")
     assert list(Reader(text[text.index('class="ledger-live"') :]).rows) == [NASTY.id]
-    assert "1 of 4 claims" in text and "None of these rows has both" in text
+    assert "1 of 4 claims" in text
+    picture = "document.querySelector('.ledger-picture')"
+    browser.run(f"new Promise((done) => {{ {picture}.addEventListener('toggle', done); {picture}.open = true; }})")
+    assert "None of these rows has both" in browser.run(f"{picture}.innerText")
     assert 'href="#fairfed.t1.adult.eod.alpha0.1.fairfed.effect"' in opened("?kind=effect")
+
+
+SAME = ["alpha 0.1 eod", "α=0.1 EOD", "eod α = .10", "EOD adult FAIRFED alpha0.1"]
+
+
+@pytest.mark.parametrize("words", SAME)
+def test_in_a_browser_spellings_and_orders_of_words_find_the_same_rows_best_first(opened: Any, words: str) -> None:
+    text = opened(f"?find={quote(words)}")
+    assert list(Reader(text[text.index('class="ledger-live"') :]).rows) == [LEVEL.id, EFFECT.id]
+
+
+def test_in_a_browser_a_word_that_no_row_has_is_named(opened: Any) -> None:
+    text = opened("?find=adult+qwertyuiop")
+    assert "No row has “qwertyuiop”" in text
+    assert LEVEL.id in list(Reader(text[text.index('class="ledger-live"') :]).rows), "the other words are looked for"
+    assert list(Reader((none := opened("?find=qwertyuiop"))[none.index('class="ledger-live"') :]).rows) == []
+
+
+def test_in_a_browser_the_list_comes_first_and_the_rest_is_folded(opened: Any, browser: Any) -> None:
+    opened()
+    assert browser.run("[...document.querySelectorAll('#ledger details')].map((one) => one.open)") == [False] * 3
+    order = browser.run("[...document.getElementById('ledger').children].map((one) => one.className).filter(Boolean)")
+    assert order == ["ledger-tools", "ledger-folds", "ledger-live", "ledger-pager"]
+
+
+TEXTS = [
+    "FairFed, α = 0.50 (Table 1)", "fair-fate.t1.compas.acc.0.5.fedavg", "q-FFL’s λ ≤ 1,024.250", "Σ of ΔEOD: −0.049…[-.05, .10]",
+    "fairfed-eta0.2", "É 10rounds α0.1 alpha_0.1 naïve", "E2FL t10 1e-3 5%", "", "ϵ_b beta2 alphabet",
+]  # fmt: skip
+
+
+def test_the_page_and_the_terminal_cut_texts_into_the_same_words(opened: Any, browser: Any) -> None:
+    opened()
+    for text in TEXTS:
+        assert browser.run(f"fairflWords.words({json.dumps(text)})") == find.words(text), text
+        ways = [[list(way) for way in term.ways] for term in find.terms(text)]
+        assert browser.run(f"fairflWords.terms({json.dumps(text)}).map((one) => one.ways)") == ways, text
+    among = find.words("fairfed alpha 0.5 0.049 fair-fate effect")
+    for query in ("fair", "fairfate", "fair-fate", "fair-fed", "effects", "0.5", "0.50", "0.04", "0.4", "5", "alpha"):
+        (term,) = find.terms(query)
+        asked = f"fairflWords.terms({json.dumps(query)})"
+        assert browser.run(f"fairflWords.matches({asked}[0], {json.dumps(among)})") == find.matches(term, among), query
+        points = browser.run(f"fairflWords.score({asked}, {json.dumps(among)}, {json.dumps(among[2:])})")
+        assert points == find.score([term], among, among[2:]), query
 
 
 def test_in_a_browser_a_broken_script_leaves_the_plain_tables(opened: Any) -> None:
