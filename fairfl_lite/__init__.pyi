@@ -11,6 +11,7 @@ from fairfl_lite.data import load as load
 from fairfl_lite.data import register as register
 from fairfl_lite.errors import FairFLError as FairFLError
 from fairfl_lite.federation import Answer as Answer
+from fairfl_lite.federation import ByGroup as ByGroup
 from fairfl_lite.federation import Examples as Examples
 from fairfl_lite.federation import Federation as Federation
 from fairfl_lite.federation import Histories as Histories
@@ -41,6 +42,7 @@ from fairfl_lite.methods import FedMDFG as FedMDFG
 from fairfl_lite.methods import FedMGDA as FedMGDA
 from fairfl_lite.methods import FedMom as FedMom
 from fairfl_lite.methods import FedVal as FedVal
+from fairfl_lite.methods import GroupThresholds as GroupThresholds
 from fairfl_lite.methods import KnownGroups as KnownGroups
 from fairfl_lite.methods import LocalOnly as LocalOnly
 from fairfl_lite.methods import LowestLossInference as LowestLossInference

@@ -26,6 +26,8 @@ LOOKS = {
     # The plain baseline is black, and the method of a paper has a colour that no other method has.
     "fedavg": Look("FedAvg", BLACK, "o"),
     "printed": Look("printed", GREY, "|"),
+    # Methods that no paper of the book has.
+    "group-thresholds": Look("group thresholds", FOREST, "D"),
     # Groups: the one that has been disadvantaged (a = 0) is wine, the other teal, whatever the attribute.
     "a=0": Look("a = 0", WINE, "o"),
     "a=1": Look("a = 1", TEAL, "s"),

@@ -9,10 +9,11 @@ from fairfl_lite.federation.core import Federation, plain_sum
 from fairfl_lite.federation.history import Histories, History
 from fairfl_lite.federation.lockstep import alone, run_together
 from fairfl_lite.federation.one import OneFederation
-from fairfl_lite.federation.state import Answer, Method, Models, State
+from fairfl_lite.federation.state import Answer, ByGroup, Method, Models, State
 
 __all__ = [
     "Answer",
+    "ByGroup",
     "Examples",
     "Federation",
     "Histories",

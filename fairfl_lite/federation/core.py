@@ -29,7 +29,7 @@ from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation.history import Histories, History, labels, listed
 from fairfl_lite.federation.lockstep import Result, advance, run_together
 from fairfl_lite.federation.one import OneFederation, Request, require_answer
-from fairfl_lite.federation.state import Method, Models, require_method
+from fairfl_lite.federation.state import ByGroup, Method, Models, require_method
 from fairfl_lite.models import Dense, Model
 
 if TYPE_CHECKING:
@@ -516,7 +516,7 @@ class Federation:
         kind, *options = requests[0].kind
         answers: dict[str, Callable[..., list[Any]]] = {
             "train": self._trained, "score": self._scored, "metric": self._measured, "best model": self._best,
-            "logits": self._logits, "gradient": self._pulled,
+            "logits": self._logits, "gradient": self._pulled, "by group": self._by_group, "summary": self._summarised,
         }  # fmt: skip
         return answers[kind](requests, *options)
 
@@ -550,6 +550,14 @@ class Federation:
                 losses[~fine[model]] = np.nan
         return [(counts[place], losses[place] if loss else losses) for place in _places(requests)]
 
+    def _by_group(self, requests: Sequence[Request], on: str) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Every model was asked about all rows of every client; of each its own group is kept."""
+        found = []
+        for request, (counts, losses) in zip(requests, self._scored(requests, on, False), strict=True):
+            groups = len(request.theta)
+            found.append((np.einsum("akaij->kaij", counts.reshape(groups, -1, *counts.shape[1:])), losses))
+        return found
+
     def _measured(self, requests: Sequence[Request], on: str, of: Callable[[np.ndarray], np.ndarray]) -> list[np.ndarray]:
         counts = np.concatenate([counts for counts, _ in self._scored(requests, on, False)])
         values = of(counts.reshape(-1, self._part(on).clients, *counts.shape[1:]).sum(1))
@@ -559,6 +567,14 @@ class Federation:
         work = self._asked(self._part(on), requests)
         pieces = np.split(self._engine.logits(work, *_sent(requests)), work.ends[:-1])
         return [pieces[place] for place in _places(requests)]
+
+    def _summarised(self, requests: Sequence[Request], on: str, of: Callable[..., np.ndarray]) -> list[np.ndarray]:
+        work = self._asked(self._part(on), requests)
+        logits, found = np.split(self._engine.logits(work, *_sent(requests)), work.ends[:-1]), []
+        for z, start, stop in zip(logits, work.start, work.stop, strict=True):
+            rows = work.index[start:stop]
+            found.append(np.asarray(of(z, work.examples.y[rows], work.examples.a[rows])))
+        return [np.stack(found[place]) for place in _places(requests)]
 
     def _pulled(self, requests: Sequence[Request], on: str, of: Of, t: int, batch: int) -> list[tuple[np.ndarray, np.ndarray]]:
         part = self._part(on)
@@ -646,7 +662,7 @@ class Federation:
 
 
 def _of_run(value: Any, run: int) -> Any:
-    return Models(value.models[run], value.of[run]) if isinstance(value, Models) else value[run]
+    return type(value)(*(part[run] for part in value)) if isinstance(value, Models | ByGroup) else value[run]
 
 
 def _places(requests: Sequence[Request]) -> list[slice]:

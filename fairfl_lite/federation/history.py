@@ -33,7 +33,7 @@ class History:
         Confusion counts by part of the data: run, recorded round, client, group, label, prediction.
     state : State
         The last state of the method; its arrays begin with an axis of runs.
-    answer : ndarray or Models
+    answer : ndarray, Models or ByGroup
         What the method deploys in the end; its arrays begin with an axis of runs.
     memory : mapping of str to ndarray of shape (n_runs, n_rounds, ...)
         The entries of the method's memory that were to be remembered.

@@ -20,7 +20,7 @@ from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation.history import History
 from fairfl_lite.federation.kept import Book
 from fairfl_lite.federation.one import OneFederation, Request, require_answer
-from fairfl_lite.federation.state import Answer, Method, Models, State, require_method
+from fairfl_lite.federation.state import Answer, ByGroup, Method, Models, State, require_method
 
 if TYPE_CHECKING:
     from fairfl_lite.federation.core import Federation
@@ -188,6 +188,6 @@ def stacked(states: Sequence[State]) -> State:
 
 
 def _one_answer(answers: Sequence[Answer]) -> Answer:
-    if isinstance(answers[0], Models):
-        return Models(*(np.stack(parts) for parts in zip(*answers, strict=True)))
+    if isinstance(answers[0], Models | ByGroup):
+        return type(answers[0])(*(np.stack(parts) for parts in zip(*answers, strict=True)))
     return np.stack(answers)

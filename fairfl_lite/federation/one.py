@@ -21,7 +21,7 @@ from fairfl_lite import streams
 from fairfl_lite.clients.training import ClientTraining
 from fairfl_lite.engines import Engine, Of, mean_loss
 from fairfl_lite.errors import FairFLError, choose
-from fairfl_lite.federation.state import Answer, Models
+from fairfl_lite.federation.state import Answer, ByGroup, Models
 
 if TYPE_CHECKING:
     from fairfl_lite.clients.debias import TrainingRows
@@ -380,8 +380,8 @@ class OneFederation:
 
         Parameters
         ----------
-        params : ndarray of shape (n_params,) or (n_clients, n_params), or Models
-            One model for all, one for each client, or several that clients share.
+        params : ndarray of shape (n_params,) or (n_clients, n_params), or Models, or ByGroup
+            One model for all, one for each client, several that clients share, or one for each group of rows.
         clients : ndarray of int, shape (n_clients,), optional
             Who is asked; all holders of the part if None.
         on : str
@@ -510,6 +510,36 @@ class OneFederation:
         clients = self._holders(clients, on)
         theta, model = self._models(params, clients)
         return await self._ask(("logits", on), clients, theta, model)
+
+    async def summaries(self, params: Answer, clients: np.ndarray, of: Callable[[np.ndarray, np.ndarray, np.ndarray], Any],
+                        on: str = "train") -> np.ndarray:  # fmt: skip
+        """Whatever each client works out from the logits, labels and groups of its rows.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_params,) or (n_clients, n_params), or Models
+            One model for all, one for each client, or several that clients share.
+        clients : ndarray of int, shape (n_clients,)
+            Who is asked.
+        of : callable
+            Called with logits, labels and groups of a client's rows, as arrays; gives numbers of one shape for every client,
+            also for one without rows. Runs that ask with an equal one are answered together.
+        on : str
+            The part of the data.
+
+        Returns
+        -------
+        ndarray of shape (n_clients, ...)
+
+        Examples
+        --------
+        >>> def largest(logits, y, a):
+        ...     return logits.max(initial=0)
+        >>> fed.ask(lambda one: one.summaries(zeros, one.all_clients, largest))[0]
+        array([0., 0., 0.], dtype=float32)
+        """
+        theta, model = self._models(params, clients)
+        return await self._ask(("summary", on, of), clients, theta, model)
 
     async def value_and_gradient(self, params: Answer, clients: np.ndarray, of: Of = mean_loss, *, on: str = "train", t: int = 0,
                                  batch: int = 0) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
@@ -700,11 +730,23 @@ class OneFederation:
                 ) -> Request:  # fmt: skip
         """The question for confusion counts, and with `loss` sums of log losses; with `each_model` one model after another."""
         clients = self._holders(clients, on)
+        if isinstance(params, ByGroup) and not each_model:
+            return self._by_group(params, clients, on, loss)
         if not each_model:
             return self._request(("score", on, loss), clients, *self._models(params, clients))
         theta = self._fed.checked(params, self._length, many=True)
         many, asked = len(theta), len(clients)
         return self._request(("score", on, loss), clients[None].repeat(many, 0).ravel(), theta, np.arange(many).repeat(asked))
+
+    def _by_group(self, params: ByGroup, clients: np.ndarray, on: str, loss: bool) -> Request:
+        """The question for confusion counts where the group of a row decides which model it is given."""
+        if loss:
+            raise FairFLError("A model for each group of rows makes decisions: ask for its confusion counts, not its losses.")
+        theta, groups = self._fed.checked(params.models, self._length, many=True), self._part(on).examples.groups
+        if len(theta) != groups:
+            raise FairFLError(f"ByGroup needs a model for each of {groups} groups, and has {len(theta)}.")
+        many = len(clients)
+        return self._request(("by group", on), clients[None].repeat(groups, 0).ravel(), theta, np.arange(groups).repeat(many))
 
     def _request(self, kind: tuple[Any, ...], clients: np.ndarray, theta: np.ndarray, model: np.ndarray,
                  own: tuple[Any, ...] = ()) -> Request:  # fmt: skip

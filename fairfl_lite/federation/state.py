@@ -74,8 +74,29 @@ class Models(NamedTuple):
     of: np.ndarray
 
 
-Answer = np.ndarray | Models
-"""One model for all [P], one for each client [client, P], or Models."""
+class ByGroup(NamedTuple):
+    """A model for each group of rows: a row is decided by the model of its own group.
+
+    Whoever uses it reads the group of a row at prediction time. That is what thresholds by group need, see `GroupThresholds`.
+
+    Parameters
+    ----------
+    models : ndarray of shape (n_groups, n_params)
+        The models, in the order of the groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import ByGroup
+    >>> ByGroup(np.zeros((2, 4))).models.shape
+    (2, 4)
+    """
+
+    models: np.ndarray
+
+
+Answer = np.ndarray | Models | ByGroup
+"""One model for all [P], one for each client [client, P], Models, or ByGroup."""
 
 
 class Method(ABC):
@@ -178,8 +199,8 @@ class Method(ABC):
 
         Returns
         -------
-        ndarray of shape (n_params,) or (n_clients, n_params), or Models
-            One model for all clients, one for each, or several that they share.
+        ndarray of shape (n_params,) or (n_clients, n_params), or Models, or ByGroup
+            One model for all clients, one for each, several that they share, or one for each group of rows.
 
         Examples
         --------

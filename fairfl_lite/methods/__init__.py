@@ -15,6 +15,7 @@ from fairfl_lite.methods.fedmdfg import FedMDFG
 from fairfl_lite.methods.fedmgda import FedMGDA
 from fairfl_lite.methods.fedval import FedVal
 from fairfl_lite.methods.frl import FRL
+from fairfl_lite.methods.group_thresholds import GroupThresholds
 from fairfl_lite.methods.groups import BinarySearchInference, KnownGroups, LowestLossInference, OneShotInference, RankClustering
 from fairfl_lite.methods.ifca import IFCA
 from fairfl_lite.methods.local_only import LocalOnly
@@ -41,6 +42,7 @@ __all__ = [
     "FedMGDA",
     "FedMom",
     "FedVal",
+    "GroupThresholds",
     "IFCA",
     "KnownGroups",
     "LocalOnly",

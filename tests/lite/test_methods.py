@@ -15,7 +15,7 @@ from toy import one_run, rows, uneven
 from fairfl_lite import methods
 from fairfl_lite.clients import ClientTraining, Debias
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Method, OneFederation, Shards, Standard, State, alone, run_together
+from fairfl_lite.federation import ByGroup, Federation, Method, OneFederation, Shards, Standard, State, alone, run_together
 from fairfl_lite.federation.kept import Book
 from fairfl_lite.federation.secagg import SecAgg
 from fairfl_lite.methods import EFFL, FRL, IFCA, QFFL, FairFate, FairFed, FedAvg, FedDemon, LocalOnly, RankFF
@@ -175,7 +175,8 @@ def test_the_server_knows_nothing_but_sums(method, told):
         fed = equal(flip=flip, aggregate=lambda messages: np.full(messages.shape[1:], told), diverged="keep")
         with np.errstate(invalid="ignore", divide="ignore"):
             history = fed.run(method, 3, record=())
-        found.append([history.state.params, *([history.answer] if history.answer.ndim == 2 else [])])
+        models = history.answer.models if isinstance(history.answer, ByGroup) else history.answer
+        found.append([history.state.params, *([models] if models.ndim == 2 or isinstance(history.answer, ByGroup) else [])])
     np.testing.assert_equal(*found)
 
 

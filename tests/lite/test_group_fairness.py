@@ -1,0 +1,202 @@
+"""Methods for groups that no paper of the book has: each against its formula by hand, by brute force, and in its limit cases."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from asking import asked, confusion, first_models
+from toy import federation, one_run, tables, uneven
+
+from fairfl_lite import metrics
+from fairfl_lite.clients import ClientTraining
+from fairfl_lite.clients.summaries import ScoreHistogram, edges
+from fairfl_lite.errors import FairFLError
+from fairfl_lite.federation import ByGroup, Shards
+from fairfl_lite.methods import FedAvg, GroupThresholds
+from fairfl_lite.methods.group_thresholds import most_accurate, nearest, rates
+
+pytestmark = pytest.mark.slow
+
+FULL = ClientTraining("sgd", 0.3, 0, 1, 0)
+
+
+def rows_of(fed, r, k, part="train"):
+    """X as the model reads it, y and a of one client."""
+    shards = fed.shards[part]
+    rows = shards.rows(r, k)
+    return fed.inputs(shards.X[rows].astype(float), r), shards.y[rows], shards.a[rows]
+
+
+def at_scores(fed, params, thresholds, part, r=0):
+    """Confusion counts of a logistic regression, row by row: 1 where the score is above the threshold of the row's group."""
+    shards = fed.shards[part]
+    out = np.zeros((shards.clients, 2, 2, 2), int)
+    for k in range(shards.clients):
+        X, y, a = rows_of(fed, r, k, part)
+        score = 1 / (1 + np.exp(-(X @ params[:-1] + params[-1])))
+        np.add.at(out[k], (a, y, (score > np.asarray(thresholds)[a]).astype(int)), 1)
+    return out
+
+
+# Models by group
+
+
+def test_a_model_by_group_decides_the_rows_of_its_group():
+    fed = tables()
+    models = np.random.default_rng(0).normal(size=(2, 2, 5)).astype(np.float32)
+    by_group = [ByGroup(pair) for pair in models]
+    found = np.stack(asked(fed, lambda one, run: one.confusion(by_group[run], on="test")))
+    each = [confusion(fed, models[:, g], "test") for g in (0, 1)]
+    np.testing.assert_array_equal(found, np.stack([each[g][:, :, g] for g in (0, 1)], axis=2))
+    some = np.stack(asked(fed, lambda one, run: one.confusion(by_group[run], np.array([2, 0]), "test")))
+    np.testing.assert_array_equal(some, found[:, [2, 0]])
+
+
+def test_models_by_group_are_for_decisions_and_as_many_as_groups():
+    two = ByGroup(np.zeros((2, 5), np.float32))
+    with pytest.raises(FairFLError, match="ask for its confusion counts, not its losses"):
+        tables().ask(lambda one: one.losses(two))
+    with pytest.raises(FairFLError, match="ByGroup needs a model for each of 2 groups, and has 3"):
+        tables().ask(lambda one: one.confusion(ByGroup(np.zeros((3, 5), np.float32))))
+    with pytest.raises(FairFLError, match="Models must be numbers of shape"):
+        tables().ask(lambda one: one.train(two, one.all_clients, 1))
+
+
+def test_summaries_are_what_a_client_works_out_from_its_rows():
+    fed = uneven(FULL)
+    params = first_models(fed)
+
+    def of(z, y, a):
+        return [len(z), z.sum(dtype=float), y.sum(), (a * y).sum()]
+
+    found = asked(fed, lambda one, run: one.summaries(params[run], np.arange(3), of))
+    for r, k in product(range(2), range(3)):
+        X, y, a = rows_of(fed, r, k)
+        z = X @ params[r][:-1] + params[r][-1]
+        np.testing.assert_allclose(found[r][k], [len(z), z.sum(), y.sum(), (a * y).sum()], rtol=1e-4, atol=1e-4)
+    assert found[1][1].tolist() == [0, 0, 0, 0]  # a client without rows
+
+
+# Group thresholds
+
+
+def test_a_histogram_counts_every_row_in_its_bin():
+    rng = np.random.default_rng(0)
+    z, y, a = rng.normal(size=500) * 3, rng.integers(0, 2, 500), rng.integers(0, 3, 500)
+    z[:3] = edges(10)[5]  # a row on an edge is not above it
+    found = ScoreHistogram(3, 10)(z, y, a)
+    for group, label in product(range(3), range(2)):
+        mine = 1 / (1 + np.exp(-z[(a == group) & (y == label)]))
+        np.testing.assert_array_equal(found[group, label], np.histogram(-mine, -np.arange(11)[::-1] / 10)[0][::-1])
+    assert found.sum() == 500
+
+
+@pytest.mark.parametrize("metric", ["eod", "spd"])
+def test_thresholds_by_brute_force(metric):
+    """Every edge of every group, its rate from the rows themselves; and the answer's counts, row by row."""
+    fed = one_run(uneven(ClientTraining("sgd", 0.3, 0, 2, 10)), 0)
+    plain = fed.run(FedAvg(), 3).state.params[0]
+    for gap in (None, 0.02, 1.0):
+        history = fed.run(GroupThresholds(metric, gap, bins=20), 3, record=("train", "test"))
+        np.testing.assert_array_equal(history.state.params[0], plain)
+        chosen = history.state["thresholds"][0]
+        at = {pair: at_scores(fed, plain.astype(float), np.array(pair) / 20, "train").sum(0) for pair in
+              product(range(21), range(21))}  # fmt: skip
+        rate = metrics.true_positive_rate if metric == "eod" else metrics.selection_rate
+        if gap is None:
+            pooled = metrics.true_positive_rate(at[10, 10].sum(0)[None]) if metric == "eod" else metrics.selection_rate(
+                at[10, 10].sum(0)[None])  # fmt: skip
+            for g in (0, 1):
+                off = [abs(rate(at[j, j])[g] - pooled[0]) for j in range(21)]
+                best = min(range(21), key=lambda j: (round(off[j], 9), abs(j - 10)))
+                assert chosen[g] * 20 == pytest.approx(best)
+        else:
+            fine = [pair for pair in at if abs(np.subtract(*rate(at[pair]))) <= gap + 1e-9]
+            best = max(metrics.accuracy(at[pair]) for pair in fine)
+            mine = tuple(np.rint(chosen * 20).astype(int))
+            assert mine in fine and metrics.accuracy(at[mine]) == best
+            assert len(fine) == 441 or gap < 1
+        for part in ("train", "test"):
+            np.testing.assert_array_equal(history.counts[part][0, -1], at_scores(fed, plain.astype(float), chosen, part))
+
+
+def test_equal_groups_keep_a_half_and_nothing_changes():
+    """Every row stands twice, once in each group."""
+    fed = one_run(uneven(ClientTraining("sgd", 0.3, 0, 1, 10)), 0)
+    parts = {}
+    for name, part in fed.shards.items():
+        X, y = np.concatenate([part.X] * 2), np.concatenate([part.y] * 2)
+        a = np.repeat(np.array([0, 1], np.int8), len(part.X))
+        dealt = [[np.concatenate([rows := part.rows(0, k), rows + len(part.X)]) for k in range(part.clients)]]
+        parts[name] = Shards.of(X, y, a, dealt)
+    fed = replace(fed, shards=parts)
+    for metric in ("eod", "spd"):
+        plain, found = fed.run([FedAvg(), GroupThresholds(metric)], 4, record=("train", "test"), remember=()).values()
+        assert (found.state["thresholds"] == 0.5).all()
+        for part in ("train", "test"):
+            np.testing.assert_array_equal(found.counts[part], plain.counts[part])
+
+
+def test_thresholds_of_histograms_by_hand():
+    """Four bins. Positives: group 0 has 4, 0, 0, 4 and group 1 has 0, 2, 6, 0; negatives stand in the first bin."""
+    counts = np.zeros((2, 2, 4))
+    counts[:, 1] = [[4, 0, 0, 4], [0, 2, 6, 0]]
+    counts[:, 0, 0] = [8, 2]
+    np.testing.assert_array_equal(rates(counts, "eod"), [[1, 0.5, 0.5, 0.5, 0], [1, 1, 0.75, 0, 0]])
+    # Pooled rate at the middle edge: (4 + 6) / 16. Group 0 is an eighth below it at three edges, of which 2 is the middle;
+    # group 1 an eighth above it there.
+    assert nearest(counts, "eod").tolist() == [2, 2]
+    # Right rows at each edge: group 0 8 of 16, 12, 12, 12, 8; group 1 8 of 10, 10, 8, 2, 2.
+    assert most_accurate(counts, "eod", 1.0).tolist() == [2, 1]
+    # Within a gap of .25 edge 2 of both gives 12 + 8, and rates of 1 give 8 + 10.
+    assert most_accurate(counts, "eod", 0.25).tolist() == [2, 2]
+    assert most_accurate(counts, "eod", 0.2).tolist() == [0, 1]
+    nobody = counts.copy()
+    nobody[0, 1] = 0
+    assert nearest(nobody, "eod").tolist() == [2, 2]  # group 0 has no positives and keeps a half
+    assert most_accurate(nobody, "eod", 0.0).tolist() == [2, 1]
+
+
+def test_a_target_of_nobody_and_of_everybody():
+    fed = one_run(uneven(FULL), 0)
+    away = np.array([0, 0, 0, 0, 9], np.float32)
+    for sign, chosen in ((-1, 0), (1, 1)):
+        start = replace(fed, init_params=sign * away, local=replace(FULL, lr=0.0))
+        found = start.run(GroupThresholds("spd"), 1, record=("test",)).counts["test"]
+        assert (found[..., 1 - chosen] == 0).all()
+
+
+def test_scores_beyond_the_numbers_are_still_decided():
+    """Thresholds 0 and 1 choose everybody and nobody, however large the logits are."""
+    fed = one_run(uneven(FULL), 0)
+    method = GroupThresholds("spd", bins=2)
+    state = fed.run(method, 1).of_run(0)
+    everybody, nobody = replace(state, memory={"thresholds": np.zeros(2)}), replace(state, memory={"thresholds": np.ones(2)})
+    for made, right in ((everybody, 1), (nobody, 0)):
+        models = method.answer(made).models
+        assert np.isfinite(models).all()
+        counts = fed.ask(lambda one, models=models: one.confusion(ByGroup(models * np.float32([1e5] * 4 + [1]))))[0]
+        assert (counts[..., 1 - right] == 0).all()
+
+
+def test_thresholds_are_those_of_who_took_part():
+    fed = one_run(uneven(FULL, participants=1), 0)
+    fed = replace(fed, shards={"train": fed.shards["train"]})
+    history = fed.run(GroupThresholds("spd", bins=10), 1, record=())
+    (k,) = fed.one().sample_clients(1)
+    X, y, a = rows_of(fed, 0, k)
+    params = history.state.params[0].astype(float)
+    counts = ScoreHistogram(2, 10)(X @ params[:-1] + params[-1], y, a)
+    np.testing.assert_array_equal(history.state["thresholds"][0], nearest(counts, "spd") / 10)
+
+
+def test_what_group_thresholds_refuse():
+    with pytest.raises(FairFLError, match="There is no metric of GroupThresholds named 'eqo'"):
+        GroupThresholds("eqo")
+    with pytest.raises(FairFLError, match="bins must be an even number of at least 2, so that 0.5 is an edge, not 7"):
+        GroupThresholds(bins=7)
+    with pytest.raises(FairFLError, match="gap must be at least 0 and at most 1, not 2"):
+        GroupThresholds(gap=2)
+    with pytest.raises(FairFLError, match="GroupThresholds moves the last bias of a Dense model of two classes"):
+        federation([30, 40], classes=3).run(GroupThresholds(), 1)
