@@ -11,6 +11,7 @@ from fairfl_lite.methods.fairfed import FairFed
 from fairfl_lite.methods.fairreg import FairReg
 from fairfl_lite.methods.fcfl import FCFL
 from fairfl_lite.methods.fedavg import FedAvg
+from fairfl_lite.methods.fedfb import FedFB
 from fairfl_lite.methods.fedmdfg import FedMDFG
 from fairfl_lite.methods.fedmgda import FedMGDA
 from fairfl_lite.methods.fedval import FedVal
@@ -38,6 +39,7 @@ __all__ = [
     "FairReg",
     "FedAvg",
     "FedDemon",
+    "FedFB",
     "FedMDFG",
     "FedMGDA",
     "FedMom",

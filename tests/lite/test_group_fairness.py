@@ -10,15 +10,18 @@ from toy import federation, one_run, tables, uneven
 
 from fairfl_lite import metrics
 from fairfl_lite.clients import ClientTraining
+from fairfl_lite.clients.debias import TrainingRows
 from fairfl_lite.clients.summaries import ScoreHistogram, edges
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import ByGroup, Shards
-from fairfl_lite.methods import FedAvg, GroupThresholds
+from fairfl_lite.federation import ByGroup, Shards, State, alone
+from fairfl_lite.methods import FedAvg, FedFB, GroupThresholds
+from fairfl_lite.methods.fedfb import moved
 from fairfl_lite.methods.group_thresholds import most_accurate, nearest, rates
 
 pytestmark = pytest.mark.slow
 
 FULL = ClientTraining("sgd", 0.3, 0, 1, 0)
+MANY = ClientTraining("sgd", 0.1, 0, 2, 10)
 
 
 def rows_of(fed, r, k, part="train"):
@@ -37,6 +40,17 @@ def at_scores(fed, params, thresholds, part, r=0):
         score = 1 / (1 + np.exp(-(X @ params[:-1] + params[-1])))
         np.add.at(out[k], (a, y, (score > np.asarray(thresholds)[a]).astype(int)), 1)
     return out
+
+
+def doubled(fed):
+    """The federation of one run in which every row stands twice, once in each group."""
+    parts = {}
+    for name, part in fed.shards.items():
+        X, y = np.concatenate([part.X] * 2), np.concatenate([part.y] * 2)
+        a = np.repeat(np.array([0, 1], np.int8), len(part.X))
+        dealt = [[np.concatenate([rows := part.rows(0, k), rows + len(part.X)]) for k in range(part.clients)]]
+        parts[name] = Shards.of(X, y, a, dealt)
+    return replace(fed, shards=parts)
 
 
 # Models by group
@@ -122,15 +136,7 @@ def test_thresholds_by_brute_force(metric):
 
 
 def test_equal_groups_keep_a_half_and_nothing_changes():
-    """Every row stands twice, once in each group."""
-    fed = one_run(uneven(ClientTraining("sgd", 0.3, 0, 1, 10)), 0)
-    parts = {}
-    for name, part in fed.shards.items():
-        X, y = np.concatenate([part.X] * 2), np.concatenate([part.y] * 2)
-        a = np.repeat(np.array([0, 1], np.int8), len(part.X))
-        dealt = [[np.concatenate([rows := part.rows(0, k), rows + len(part.X)]) for k in range(part.clients)]]
-        parts[name] = Shards.of(X, y, a, dealt)
-    fed = replace(fed, shards=parts)
+    fed = doubled(one_run(uneven(ClientTraining("sgd", 0.3, 0, 1, 10)), 0))
     for metric in ("eod", "spd"):
         plain, found = fed.run([FedAvg(), GroupThresholds(metric)], 4, record=("train", "test"), remember=()).values()
         assert (found.state["thresholds"] == 0.5).all()
@@ -200,3 +206,99 @@ def test_what_group_thresholds_refuse():
         GroupThresholds(gap=2)
     with pytest.raises(FairFLError, match="GroupThresholds moves the last bias of a Dense model of two classes"):
         federation([30, 40], classes=3).run(GroupThresholds(), 1)
+
+
+# FedFB
+
+
+def test_fedfb_without_alpha_and_in_its_first_round_is_fedavg_bit_for_bit():
+    for fed in (uneven(MANY), uneven(MANY, participants=2), tables()):
+        plain, still = fed.run([FedAvg(), FedFB(0)], 4, record=()).values()
+        np.testing.assert_array_equal(still.state.params, plain.state.params)
+        assert (still.state["rows"] == 1).all()
+        first = fed.run([FedAvg(), FedFB(1.0)], 1, record=()).values()
+        np.testing.assert_array_equal(*(history.state.params for history in first))
+
+
+def second_fedfb(one, alpha, many):
+    """FedFB in the paper's letters: lambda[y, z] starts at n_z / N, a row weighs lambda[y, z] / n_z, all clients take part."""
+    clients, theta = one.all_clients, one.init_params()
+    census = alone(one.group_label_counts(clients))
+    m = census.sum(0)
+    n_z, N = m.sum(1), m.sum()
+    lam = np.stack([n_z / N, n_z / N])
+    for t in range(1, many + 1):
+        weight = (lam / n_z).T  # [group, label]
+        mine = [(census[k] * weight).sum() for k in clients]
+        rows = TrainingRows(np.stack([weight * census[k].sum() / mine[k] for k in clients]))
+        local = alone(one.train(theta, clients, t, rows=rows)).astype(float)
+        theta = (np.average(local, axis=0, weights=mine)).astype(np.float32)
+        L = np.zeros((2, 2))
+        for k in clients:
+            (z,) = alone(one.logits(theta, np.array([k])))
+            part = one._fed.shards["train"]
+            own = part.rows(one._run, k)
+            for z_i, y, a in zip(z.astype(float), part.y[own], part.a[own], strict=True):
+                L[y, a] += np.log1p(np.exp(-z_i if y else z_i))
+        F = (L[1, 0] - L[0, 0]) / n_z[0] - (L[1, 1] - L[0, 1]) / n_z[1] + m[0, 0] / n_z[0] - m[1, 0] / n_z[1]
+        s = alpha / np.sqrt(t)
+        lam[0] = np.clip(lam[0] + s * np.array([-F, F]), 0, 2 * n_z / N)
+        lam[1] = 2 * n_z / N - lam[0]
+    return theta, (lam / n_z).T * N
+
+
+@pytest.mark.parametrize("alpha", [0.3, 3.0])
+def test_fedfb_agrees_with_a_second_implementation_in_the_papers_letters(alpha):
+    fed = tables()
+    history = fed.run(FedFB(alpha), 4, record=())
+    for r, seed in enumerate(fed.seeds):
+        theta, rows = second_fedfb(fed.one(seed), alpha, 4)
+        np.testing.assert_allclose(history.answer[r], theta, atol=2e-5)
+        np.testing.assert_allclose(history.state["rows"][r], rows, atol=1e-4)
+    assert (history.state["rows"] == 0).any() == (alpha > 1)  # a large one meets the limits
+
+
+def test_with_decisions_in_the_place_of_losses_it_is_the_gap_of_selection_rates():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 30, (3, 2, 2))
+    wrong = np.stack([counts[:, 0, 1], counts[:, 1, 0]], axis=1)
+    rate = counts[..., 1].sum(1) / counts.sum((1, 2))
+    m, r, s = counts.sum(2), np.ones((3, 2)), 0.01
+    gap = rate - rate[0]
+    step = np.array([-gap.sum(), *gap[1:]]) * m.sum() / m.sum(1)
+    np.testing.assert_allclose(moved(r, wrong, m, s)[:, 0], 1 + s * step, atol=1e-12)
+    away = m.copy()
+    away[2] = 0
+    still = moved(r, wrong * (away > 0), away, s)
+    assert (still[2] == 1).all() and still[1, 0] != 1
+
+
+def test_a_round_of_fedfb_descends_the_weighted_loss():
+    """One full step of all clients is a step down sum_i r_i l_i / sum_i r_i, whoever holds the rows."""
+    fed = one_run(uneven(FULL), 0)
+    r = np.array([[0.4, 1.6], [1.5, 0.5]])
+    method = FedFB(0.0)
+    start = first_models(fed)[0]
+    found = alone(method.round(fed.one(), State(start, {"rows": r}), 1)).params
+    slope, whole = np.zeros(5), 0.0
+    for k in range(3):
+        X, y, a = rows_of(fed, 0, k)
+        p = 1 / (1 + np.exp(-(X @ start[:-1].astype(float) + start[-1])))
+        weight = r[a, y]
+        slope += np.append((weight * (p - y)) @ X, (weight * (p - y)).sum())
+        whole += weight.sum()
+    # Each client steps along the mean of its own rows, and weighs what its rows weigh.
+    np.testing.assert_allclose(found, start - 0.3 * slope / whole, atol=1e-5)
+
+
+def test_fedfb_lowers_the_gap_that_it_aims_at():
+    fed = tables()
+    plain, fair = fed.run([FedAvg(), FedFB(1.0)], 40, record=("train",)).values()
+    assert (abs(fair.values("spd", "train")[:, -1]) < 0.75 * abs(plain.values("spd", "train")[:, -1])).all()
+
+
+def test_what_fedfb_refuses():
+    with pytest.raises(FairFLError, match="alpha must be at least 0, not -1"):
+        FedFB(-1)
+    with pytest.raises(FairFLError, match="the favourable one of two labels, not of 3"):
+        federation([30, 40], classes=3).run(FedFB(), 1)
