@@ -41,6 +41,7 @@ from fairfl_lite.methods import FedDemon as FedDemon
 from fairfl_lite.methods import FedFB as FedFB
 from fairfl_lite.methods import FedMDFG as FedMDFG
 from fairfl_lite.methods import FedMGDA as FedMGDA
+from fairfl_lite.methods import FedMinMax as FedMinMax
 from fairfl_lite.methods import FedMom as FedMom
 from fairfl_lite.methods import FedVal as FedVal
 from fairfl_lite.methods import GroupThresholds as GroupThresholds

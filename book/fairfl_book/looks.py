@@ -29,6 +29,7 @@ LOOKS = {
     # Methods that no paper of the book has.
     "group-thresholds": Look("group thresholds", FOREST, "D"),
     "fedfb": Look("FedFB", BROWN, "v"),
+    "fedminmax": Look("FedMinMax", INDIGO, "H"),
     # Groups: the one that has been disadvantaged (a = 0) is wine, the other teal, whatever the attribute.
     "a=0": Look("a = 0", WINE, "o"),
     "a=1": Look("a = 1", TEAL, "s"),

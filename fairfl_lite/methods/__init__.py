@@ -14,6 +14,7 @@ from fairfl_lite.methods.fedavg import FedAvg
 from fairfl_lite.methods.fedfb import FedFB
 from fairfl_lite.methods.fedmdfg import FedMDFG
 from fairfl_lite.methods.fedmgda import FedMGDA
+from fairfl_lite.methods.fedminmax import FedMinMax
 from fairfl_lite.methods.fedval import FedVal
 from fairfl_lite.methods.frl import FRL
 from fairfl_lite.methods.group_thresholds import GroupThresholds
@@ -42,6 +43,7 @@ __all__ = [
     "FedFB",
     "FedMDFG",
     "FedMGDA",
+    "FedMinMax",
     "FedMom",
     "FedVal",
     "GroupThresholds",

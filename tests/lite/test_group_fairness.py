@@ -11,10 +11,10 @@ from toy import federation, one_run, tables, uneven
 from fairfl_lite import metrics
 from fairfl_lite.clients import ClientTraining
 from fairfl_lite.clients.debias import TrainingRows
-from fairfl_lite.clients.summaries import ScoreHistogram, edges
+from fairfl_lite.clients.summaries import LossSums, ScoreHistogram, edges
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import ByGroup, Shards, State, alone
-from fairfl_lite.methods import FedAvg, FedFB, GroupThresholds
+from fairfl_lite.methods import FedAvg, FedFB, FedMinMax, GroupThresholds
 from fairfl_lite.methods.fedfb import moved
 from fairfl_lite.methods.group_thresholds import most_accurate, nearest, rates
 
@@ -302,3 +302,73 @@ def test_what_fedfb_refuses():
         FedFB(-1)
     with pytest.raises(FairFLError, match="the favourable one of two labels, not of 3"):
         federation([30, 40], classes=3).run(FedFB(), 1)
+
+
+# FedMinMax
+
+
+def test_fedminmax_without_a_step_up_and_with_one_group_is_fedavg_bit_for_bit():
+    for fed in (uneven(MANY), tables()):
+        plain, still = fed.run([FedAvg(), FedMinMax(0, "last")], 4, record=()).values()
+        np.testing.assert_array_equal(still.answer, plain.answer)
+    alike = federation([30, 50], groups=1)
+    part = alike.shards["train"]
+    one_group = Shards.of(part.X, part.y, np.zeros_like(part.a), [[part.rows(0, k) for k in range(2)]], groups=1)
+    fed = replace(alike, shards={"train": one_group})
+    plain, found = fed.run([FedAvg(), FedMinMax(5.0, "last")], 4, record=()).values()
+    np.testing.assert_array_equal(found.answer, plain.answer)
+
+
+@pytest.mark.parametrize("lr_mu", [0.1, 2.0])
+def test_fedminmax_agrees_with_full_gradients_of_all_rows(lr_mu):
+    """One full step of all clients is a step down sum_a mu_a r_a on the pooled rows, then mu goes up and is projected."""
+    fed = one_run(uneven(FULL), 0)
+    X, y, a = (np.concatenate(parts) for parts in zip(*(rows_of(fed, 0, k) for k in range(3)), strict=True))
+    theta, mu = first_models(fed)[0].astype(float), np.bincount(a) / len(a)
+    models = []
+    for _ in range(4):
+        z = X @ theta[:-1] + theta[-1]
+        loss, off = np.logaddexp(0, np.where(y == 1, -z, z)), 1 / (1 + np.exp(-z)) - y
+        slopes = [np.append(off[a == g] @ X[a == g], off[a == g].sum()) / (a == g).sum() for g in (0, 1)]
+        risk = np.array([loss[a == g].mean() for g in (0, 1)])
+        theta = theta - 0.3 * (mu @ slopes)
+        free = mu + lr_mu * risk
+        mu = np.clip((free - free[::-1] + 1) / 2, 0, 1)  # the nearest point of a simplex of two
+        models.append(theta)
+    last, mean = fed.run([FedMinMax(lr_mu, "last"), FedMinMax(lr_mu, name="mean")], 4, record=()).values()
+    np.testing.assert_allclose(last.answer[0], theta, atol=1e-5)
+    np.testing.assert_allclose(mean.answer[0], np.mean(models, axis=0), atol=1e-5)
+    np.testing.assert_allclose(last.state["mu"][0], mu, atol=1e-5)
+
+
+def test_a_long_step_up_leaves_the_worst_group_alone():
+    fed = tables()
+    found = fed.run(FedMinMax(1e6), 3, record=()).state["mu"]
+    assert ((found == 1).sum(1) == 1).all() and ((found == 0).sum(1) == 1).all()
+
+
+def test_groups_of_equal_risk_keep_their_weights():
+    """Every row stands twice, once in each group."""
+    fed = doubled(one_run(uneven(MANY), 0))
+    plain, found = fed.run([FedAvg(), FedMinMax(1.0, "last")], 3, record=()).values()
+    np.testing.assert_allclose(found.state["mu"], 0.5, atol=1e-12)
+    np.testing.assert_allclose(found.answer, plain.answer, atol=1e-6)
+
+
+def test_fedminmax_lowers_the_loss_of_the_worst_group():
+    fed = replace(tables(), local=replace(FULL, lr=0.5))
+    worst = []
+    for history in fed.run([FedMinMax(0.0, "last", "plain"), FedMinMax(0.05, "last")], 80, record=()).values():
+        sums = asked(fed, lambda one, run, h=history: one.summaries(h.answer[run], one.all_clients, LossSums(2)))
+        rows = asked(fed, lambda one, run: one.group_label_counts(one.all_clients))
+        worst.append([(loss.sum((0, 2)) / many.sum((0, 2))).max() for loss, many in zip(sums, rows, strict=True)])
+    assert (np.array(worst[1]) < np.array(worst[0])).all()
+
+
+def test_what_fedminmax_refuses():
+    with pytest.raises(FairFLError, match="There is no model of FedMinMax named 'best'"):
+        FedMinMax(deployed="best")
+    with pytest.raises(FairFLError, match="FedMinMax needs every client in every round"):
+        tables(participants=2).run(FedMinMax(), 1)
+    with pytest.raises(FairFLError, match="compares groups in a choice of two, and there are 3 classes"):
+        federation([30, 40], classes=3).run(FedMinMax(), 1)
