@@ -30,6 +30,7 @@ LOOKS = {
     "group-thresholds": Look("group thresholds", FOREST, "D"),
     "fedfb": Look("FedFB", BROWN, "v"),
     "fedminmax": Look("FedMinMax", INDIGO, "H"),
+    "fedgft": Look("FedGFT", OLIVE, "d"),
     # Groups: the one that has been disadvantaged (a = 0) is wine, the other teal, whatever the attribute.
     "a=0": Look("a = 0", WINE, "o"),
     "a=1": Look("a = 1", TEAL, "s"),

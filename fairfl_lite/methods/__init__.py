@@ -12,6 +12,7 @@ from fairfl_lite.methods.fairreg import FairReg
 from fairfl_lite.methods.fcfl import FCFL
 from fairfl_lite.methods.fedavg import FedAvg
 from fairfl_lite.methods.fedfb import FedFB
+from fairfl_lite.methods.fedgft import FedGFT
 from fairfl_lite.methods.fedmdfg import FedMDFG
 from fairfl_lite.methods.fedmgda import FedMGDA
 from fairfl_lite.methods.fedminmax import FedMinMax
@@ -41,6 +42,7 @@ __all__ = [
     "FedAvg",
     "FedDemon",
     "FedFB",
+    "FedGFT",
     "FedMDFG",
     "FedMGDA",
     "FedMinMax",

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+import torch
 from asking import asked, confusion, first_models
 from toy import federation, one_run, tables, uneven
 
@@ -14,9 +15,10 @@ from fairfl_lite.clients.debias import TrainingRows
 from fairfl_lite.clients.summaries import LossSums, ScoreHistogram, edges
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import ByGroup, Shards, State, alone
-from fairfl_lite.methods import FedAvg, FedFB, FedMinMax, GroupThresholds
+from fairfl_lite.methods import FedAvg, FedFB, FedGFT, FedMinMax, GroupThresholds
 from fairfl_lite.methods.fedfb import moved
 from fairfl_lite.methods.group_thresholds import most_accurate, nearest, rates
+from fairfl_lite.models import Dense
 
 pytestmark = pytest.mark.slow
 
@@ -372,3 +374,96 @@ def test_what_fedminmax_refuses():
         tables(participants=2).run(FedMinMax(), 1)
     with pytest.raises(FairFLError, match="compares groups in a choice of two, and there are 3 classes"):
         federation([30, 40], classes=3).run(FedMinMax(), 1)
+
+
+# FedGFT
+
+
+@pytest.mark.parametrize("hidden", [0, 3])
+def test_fedgft_without_a_penalty_is_fedavg_with_full_steps(hidden):
+    fed = replace(uneven(replace(FULL, epochs=3)), model=Dense(4, hidden))
+    plain, found = fed.run([FedAvg(), FedGFT(0.0, 0.3, 3)], 3, record=()).values()
+    np.testing.assert_allclose(found.answer, plain.answer, atol=2e-6)
+
+
+@pytest.mark.parametrize("metric", ["spd", "eod"])
+@pytest.mark.parametrize("penalty", ["square", "absolute"])
+def test_one_step_of_fedgft_is_a_step_down_the_penalised_loss_of_all_rows(metric, penalty):
+    fed = one_run(uneven(FULL), 0)
+    X, y, a = (np.concatenate(parts) for parts in zip(*(rows_of(fed, 0, k) for k in range(3)), strict=True))
+    among = (y == 1) | (metric == "spd")
+
+    def gap(theta):
+        score = 1 / (1 + np.exp(-(X @ theta[:-1] + theta[-1])))
+        return score[among & (a == 0)].mean() - score[among & (a == 1)].mean()
+
+    def whole(theta):
+        z = X @ theta[:-1] + theta[-1]
+        F = gap(theta)
+        return np.logaddexp(0, np.where(y == 1, -z, z)).mean() + 5 * (F**2 / 2 if penalty == "square" else abs(F))
+
+    theta, small = first_models(fed)[0].astype(float), 1e-6
+    slope = [(whole(theta + small * e) - whole(theta - small * e)) / (2 * small) for e in np.eye(5)]
+    history = fed.run(FedGFT(5.0, 0.3, metric=metric, penalty=penalty), 1, record=())
+    np.testing.assert_allclose(history.answer[0], theta - 0.3 * np.array(slope), atol=1e-4)
+    assert history.state["gap"][0] == pytest.approx(gap(theta), abs=1e-5)
+
+
+@pytest.mark.parametrize("hidden", [0, 3])
+def test_later_steps_of_a_round_keep_the_gap_of_its_start(hidden):
+    """Client by client, by torch on its own rows."""
+    fed = replace(one_run(uneven(FULL), 0), model=Dense(4, hidden))
+    start, n = first_models(fed)[0].astype(np.float64), fed.sizes()[0]
+    census = np.stack(asked(fed, lambda one, run: one.group_label_counts(one.all_clients)))[0].sum(2)
+    n_a = census.sum(0)
+
+    def scores(params, X):
+        return torch.sigmoid(fed.model.forward(params, X))
+
+    parts = [[torch.as_tensor(part) for part in rows_of(fed, 0, k)] for k in range(3)]
+    given = torch.tensor(start)
+    sums = [torch.stack([scores(given, X)[a == g].sum() for X, y, a in parts]).sum() / n_a[g] for g in (0, 1)]
+    c, local = float(sums[0] - sums[1]), []
+    for k, (X, y, a) in enumerate(parts):
+        params = given.clone()
+        for _ in range(3):
+            params.requires_grad_()
+            p = scores(params, X)
+            F_k = sum(sign * p[a == g].sum() / n[k] / (n_a[g] / n.sum()) for g, sign in ((0, 1), (1, -1)))
+            loss = torch.nn.functional.binary_cross_entropy(p, y.double()) + 4 * c * F_k
+            (slope,) = torch.autograd.grad(loss, params)
+            params = (params - 0.3 * slope).detach()
+        local.append(params.numpy())
+    found = fed.run(FedGFT(4.0, 0.3, 3), 1, record=()).answer[0]
+    np.testing.assert_allclose(found, np.average(local, axis=0, weights=n), atol=1e-5)
+
+
+def test_a_batch_as_large_as_a_client_is_the_full_batch():
+    fed = uneven(FULL)
+    full, batch = fed.run([FedGFT(5.0, 0.3, 2), FedGFT(5.0, 0.3, 2, batch=100)], 2, record=()).values()
+    np.testing.assert_allclose(batch.answer, full.answer, atol=1e-5)
+    less = fed.run(FedGFT(5.0, 0.3, 2, batch=10), 2, record=()).answer
+    assert np.abs(less - full.answer).max() > 1e-3
+
+
+def test_fedgft_lowers_the_gap_that_it_aims_at():
+    fed = tables()
+    plain, fair = fed.run([FedGFT(0.0, 0.5), FedGFT(20.0, 0.5)], 60, record=("train",)).values()
+    assert (abs(fair.state["gap"]) < 0.6 * abs(plain.state["gap"])).all()  # of scores
+    assert (abs(fair.values("spd", "train")[:, -1]) < abs(plain.values("spd", "train")[:, -1])).all()  # of decisions
+
+
+def test_where_a_group_is_missing_there_is_no_penalty():
+    alike = federation([30, 50], groups=2)
+    part = alike.shards["train"]
+    lone = Shards.of(part.X, part.y, np.zeros_like(part.a), [[part.rows(0, k) for k in range(2)]], groups=2)
+    fed = replace(alike, shards={"train": lone}, local=FULL)
+    plain, found = fed.run([FedGFT(0.0), FedGFT(20.0)], 3, record=()).values()
+    np.testing.assert_array_equal(found.answer, plain.answer)
+
+
+def test_what_fedgft_refuses():
+    with pytest.raises(FairFLError, match="There is no penalty of FedGFT named 'cube'"):
+        FedGFT(penalty="cube")
+    with pytest.raises(FairFLError, match="compares two groups in a choice of two, and there are 3 groups and 2 classes"):
+        federation([30, 40], groups=3).run(FedGFT(), 1)

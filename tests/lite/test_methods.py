@@ -39,6 +39,7 @@ GRADIENTS = (
     "effl",
     "fairreg",
     "fcfl",
+    "fedgft",
     "fedmdfg",
     "rankff",
 )  # taken at rates of their own, whatever that of local training
