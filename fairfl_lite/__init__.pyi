@@ -29,6 +29,7 @@ from fairfl_lite.methods import FCFL as FCFL
 from fairfl_lite.methods import FRL as FRL
 from fairfl_lite.methods import IFCA as IFCA
 from fairfl_lite.methods import QFFL as QFFL
+from fairfl_lite.methods import TERM as TERM
 from fairfl_lite.methods import BinarySearchInference as BinarySearchInference
 from fairfl_lite.methods import CoreFed as CoreFed
 from fairfl_lite.methods import Ditto as Ditto

@@ -31,6 +31,7 @@ LOOKS = {
     "fedfb": Look("FedFB", BROWN, "v"),
     "fedminmax": Look("FedMinMax", INDIGO, "H"),
     "fedgft": Look("FedGFT", OLIVE, "d"),
+    "term": Look("TERM", TEAL, "8"),
     # Groups: the one that has been disadvantaged (a = 0) is wine, the other teal, whatever the attribute.
     "a=0": Look("a = 0", WINE, "o"),
     "a=1": Look("a = 1", TEAL, "s"),

@@ -25,6 +25,7 @@ from fairfl_lite.methods.local_only import LocalOnly
 from fairfl_lite.methods.momentum import FedDemon, FedMom
 from fairfl_lite.methods.qffl import QFFL
 from fairfl_lite.methods.rankff import RankFF
+from fairfl_lite.methods.term import TERM
 
 __all__ = [
     "AFL",
@@ -57,4 +58,5 @@ __all__ = [
     "QFFL",
     "RankClustering",
     "RankFF",
+    "TERM",
 ]
