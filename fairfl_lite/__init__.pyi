@@ -51,6 +51,7 @@ from fairfl_lite.methods import KnownGroups as KnownGroups
 from fairfl_lite.methods import LocalOnly as LocalOnly
 from fairfl_lite.methods import LowestLossInference as LowestLossInference
 from fairfl_lite.methods import OneShotInference as OneShotInference
+from fairfl_lite.methods import PropFair as PropFair
 from fairfl_lite.methods import RankClustering as RankClustering
 from fairfl_lite.methods import RankFF as RankFF
 from fairfl_lite.models import CNN as CNN

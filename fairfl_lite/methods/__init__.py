@@ -23,6 +23,7 @@ from fairfl_lite.methods.groups import BinarySearchInference, KnownGroups, Lowes
 from fairfl_lite.methods.ifca import IFCA
 from fairfl_lite.methods.local_only import LocalOnly
 from fairfl_lite.methods.momentum import FedDemon, FedMom
+from fairfl_lite.methods.propfair import PropFair
 from fairfl_lite.methods.qffl import QFFL
 from fairfl_lite.methods.rankff import RankFF
 from fairfl_lite.methods.term import TERM
@@ -55,6 +56,7 @@ __all__ = [
     "LocalOnly",
     "LowestLossInference",
     "OneShotInference",
+    "PropFair",
     "QFFL",
     "RankClustering",
     "RankFF",

@@ -1,5 +1,7 @@
 """Methods for clients that no paper of the book has: each against its formula by hand, a second way, and in its limit cases."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from asking import first_models, losses, train
@@ -8,7 +10,8 @@ from toy import images, one_run, tables, uneven
 
 from fairfl_lite.clients import ClientTraining
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.methods import QFFL, TERM, FedAvg
+from fairfl_lite.federation import Shards
+from fairfl_lite.methods import QFFL, TERM, FedAvg, PropFair
 
 pytestmark = pytest.mark.slow
 
@@ -82,3 +85,67 @@ def test_what_term_refuses():
         TERM(np.nan)
     with pytest.raises(FairFLError, match="There is no prior of TERM named 'even'"):
         TERM(prior="even")
+
+
+# PropFair
+
+
+def test_propfair_with_no_baseline_is_fedavg_bit_for_bit_and_goes_there_with_it():
+    for fed in (uneven(MANY), uneven(MANY, participants=2), images()):
+        plain, found = fed.run([FedAvg(), PropFair(np.inf)], 3, record=()).values()
+        np.testing.assert_array_equal(found.state.params, plain.state.params)
+    fed = uneven(MANY)
+    plain = fed.run(FedAvg(), 3, record=()).answer
+    away = [np.abs(fed.run(PropFair(M), 3, record=()).answer - plain).max() for M in (5.0, 50.0, 500.0)]
+    assert away[0] > 5 * away[1] > 25 * away[2] > 0
+
+
+@pytest.mark.parametrize(("M", "epsilon"), [(2.0, 0.2), (0.75, 0.2), (0.3, 0.1)])
+def test_one_full_step_of_propfair_is_a_step_up_the_product_of_utilities(M, epsilon):
+    """By differences of sum_k p_k M log(M - F_k), continued by its tangent where M - F_k is below epsilon."""
+    fed = one_run(uneven(FULL), 0)
+    theta, small = first_models(fed)[0].astype(float), 1e-5
+    p = fed.sizes()[0] / fed.sizes().sum()
+
+    def value(params):
+        left = M - losses(fed, params[None])[0]
+        tangent = np.log(epsilon) + (left - epsilon) / epsilon
+        return M * p @ np.where(left > epsilon, np.log(np.maximum(left, epsilon)), tangent)
+
+    slope = [(value(theta + small * e) - value(theta - small * e)) / (2 * small) for e in np.eye(len(theta))]
+    history = fed.run(PropFair(M, epsilon), 1, record=())
+    np.testing.assert_allclose(history.answer[0], theta + 0.3 * np.array(slope), atol=2e-4)
+    left = M - losses(fed, theta[None])[0]
+    assert (left < epsilon).any() == (M < 2)
+    np.testing.assert_allclose(history.state["factor"][0], M / np.maximum(left, epsilon), rtol=1e-4)
+
+
+def test_clients_of_equal_losses_take_fedavgs_steps_at_another_rate():
+    """Three clients with the same rows in another order: what M does is one factor for all."""
+    fed = one_run(uneven(replace(FULL, epochs=2)), 0)
+    part = fed.shards["train"]
+    rows = part.rows(0, 0)
+    same = replace(fed, shards={"train": Shards.deal(part.examples, [[rows, rows[::-1], rows]])})
+    (F,) = {round(float(value), 5) for value in losses(same, first_models(same))[0]}
+    faster = replace(same, local=replace(same.local, lr=0.3 * 2 / (2 - F)))
+    found, expected = same.run(PropFair(2.0), 1, record=()).answer, faster.run(FedAvg(), 1, record=()).answer
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_propfair_raises_the_product_of_utilities_above_that_of_fedavg():
+    fed = replace(tables(), local=FULL)
+    p = fed.sizes() / fed.sizes().sum(1, keepdims=True)
+    found = []
+    for M in (np.inf, 1.0):
+        F = losses(fed, fed.run(PropFair(M), 80).answer)
+        found.append(np.nansum(p * np.log(1 - F), axis=1))
+    assert (found[1] > found[0]).all()
+
+
+def test_what_propfair_refuses():
+    with pytest.raises(FairFLError, match="M must be above 0, not 0"):
+        PropFair(0)
+    with pytest.raises(FairFLError, match="epsilon must be above 0, not 0"):
+        PropFair(epsilon=0)
+    with pytest.raises(FairFLError, match="Adam takes no notice: train by SGD"):
+        uneven(ClientTraining("adam")).run(PropFair(), 1)
