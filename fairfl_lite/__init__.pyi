@@ -40,6 +40,7 @@ from fairfl_lite.methods import FairReg as FairReg
 from fairfl_lite.methods import FedAvg as FedAvg
 from fairfl_lite.methods import FedDemon as FedDemon
 from fairfl_lite.methods import FedFB as FedFB
+from fairfl_lite.methods import FedFV as FedFV
 from fairfl_lite.methods import FedGFT as FedGFT
 from fairfl_lite.methods import FedMDFG as FedMDFG
 from fairfl_lite.methods import FedMGDA as FedMGDA

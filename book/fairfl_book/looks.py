@@ -33,6 +33,7 @@ LOOKS = {
     "fedgft": Look("FedGFT", OLIVE, "d"),
     "term": Look("TERM", TEAL, "8"),
     "propfair": Look("PropFair", PURPLE, "P"),
+    "fedfv": Look("FedFV", WINE, "h"),
     # Groups: the one that has been disadvantaged (a = 0) is wine, the other teal, whatever the attribute.
     "a=0": Look("a = 0", WINE, "o"),
     "a=1": Look("a = 1", TEAL, "s"),

@@ -12,6 +12,7 @@ from fairfl_lite.methods.fairreg import FairReg
 from fairfl_lite.methods.fcfl import FCFL
 from fairfl_lite.methods.fedavg import FedAvg
 from fairfl_lite.methods.fedfb import FedFB
+from fairfl_lite.methods.fedfv import FedFV
 from fairfl_lite.methods.fedgft import FedGFT
 from fairfl_lite.methods.fedmdfg import FedMDFG
 from fairfl_lite.methods.fedmgda import FedMGDA
@@ -44,6 +45,7 @@ __all__ = [
     "FedAvg",
     "FedDemon",
     "FedFB",
+    "FedFV",
     "FedGFT",
     "FedMDFG",
     "FedMGDA",

@@ -10,8 +10,9 @@ from toy import images, one_run, tables, uneven
 
 from fairfl_lite.clients import ClientTraining
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Shards
-from fairfl_lite.methods import QFFL, TERM, FedAvg, PropFair
+from fairfl_lite.federation import Shards, alone
+from fairfl_lite.methods import QFFL, TERM, FedAvg, FedFV, PropFair
+from fairfl_lite.methods.fedfv import across, kept, without_conflicts
 
 pytestmark = pytest.mark.slow
 
@@ -149,3 +150,116 @@ def test_what_propfair_refuses():
         PropFair(epsilon=0)
     with pytest.raises(FairFLError, match="Adam takes no notice: train by SGD"):
         uneven(ClientTraining("adam")).run(PropFair(), 1)
+
+
+# FedFV
+
+
+def test_fedfv_that_keeps_all_updates_is_the_plain_mean():
+    for fed in (uneven(MANY), uneven(MANY, participants=2), images()):
+        mean, found = fed.run([QFFL(q=0.0), FedFV(1.0, 0)], 3, record=()).values()
+        np.testing.assert_allclose(found.answer, mean.answer, atol=2e-6)
+
+
+def test_without_conflicts_fedfv_is_the_plain_mean():
+    """Updates in one quadrant, and clients with the same rows."""
+    g = np.random.default_rng(0).uniform(0.1, 1, (5, 3))
+    np.testing.assert_array_equal(without_conflicts(g, np.arange(5), 0), g)
+    fed = one_run(uneven(replace(MANY, batch_size=0)), 0)
+    part = fed.shards["train"]
+    near = replace(fed, shards={"train": Shards.deal(part.examples, [[part.rows(0, 2)[:70], part.rows(0, 2)[10:]]])})
+    mean, found = near.run([QFFL(q=0.0), FedFV(0.0)], 3, record=()).values()
+    np.testing.assert_allclose(found.answer, mean.answer, atol=2e-6)
+
+
+def test_two_conflicting_updates_by_hand():
+    g = np.array([[1.0, 0.0], [-1.0, 1.0]])
+    # Each is projected across the other as it was sent, in whatever order: (.5, .5) and (0, 1).
+    for order in ([0, 1], [1, 0]):
+        np.testing.assert_allclose(without_conflicts(g, np.array(order), 0), [[0.5, 0.5], [0, 1]])
+    np.testing.assert_allclose(without_conflicts(g, np.array([0, 1]), 1), [[0.5, 0.5], [-1, 1]])  # the worse one keeps its own
+    np.testing.assert_allclose(without_conflicts(g, np.array([1, 0]), 1), [[1, 0], [0, 1]])
+    opposite = np.array([[1.0, 0.0], [-2.0, 0.0]])
+    assert (without_conflicts(opposite, np.array([0, 1]), 0) == 0).all()
+    np.testing.assert_allclose(across(np.array([1.0, 1.0]), np.array([[-2.0, 0.0], [0.0, 3.0]])), [0, 1])
+    np.testing.assert_array_equal(across(np.array([1.0, 1.0]), np.zeros((0, 2))), [1, 1])
+
+
+def test_how_many_keep_their_updates():
+    assert [kept(10, alpha) for alpha in (0, 0.1, 0.2, 1 / 3, 0.5, 2 / 3, 1)] == [0, 1, 2, 4, 5, 7, 10]
+    assert kept(1, 0.1) == kept(2, 0.1) == 1 and kept(4, 1 / 3) == 2
+
+
+def second_fedfv(one, alpha, tau, many):
+    """FedFV in plain loops, with every update of every round kept."""
+    theta, sent = one.init_params(), []
+    for t in range(1, many + 1):
+        clients = one.sample_clients(t)
+        F = alone(one.losses(theta, clients))
+        g = {k: theta.astype(float) - local for k, local in zip(clients, alone(one.train(theta, clients, t)), strict=True)}
+        by_loss = sorted(clients, key=lambda k: F[list(clients).index(k)])
+        changing = by_loss[: int(np.ceil(round((len(clients) - 1) * (1 - alpha), 9)))] if alpha else by_loss
+        new = dict(g)
+        for k in changing:
+            for j in by_loss:
+                if j != k and new[k] @ g[j] < 0:
+                    new[k] = new[k] - (new[k] @ g[j]) / (g[j] @ g[j]) * g[j]
+        step = sum(new.values()) / len(clients)
+        for i in range(tau, 0, -1):
+            if t - i < 1:
+                continue
+            later = set(clients).union(*(sent[s - 1] for s in range(t - i + 1, t)))
+            conflict = [u for k, u in sent[t - i - 1].items() if k not in later and u @ step < 0]
+            if conflict:
+                whole = sum(conflict)
+                step = step - (step @ whole) / (whole @ whole) * whole
+        plain = sum(g.values()) / len(clients)
+        step = step / np.linalg.norm(step) * np.linalg.norm(plain)
+        sent.append(g)
+        theta = (theta - step).astype(np.float32)
+    return theta
+
+
+@pytest.mark.parametrize(("alpha", "tau"), [(0.0, 0), (0.1, 1), (0.5, 3), (2 / 3, 10)])
+def test_fedfv_agrees_with_a_second_implementation(alpha, tau):
+    for fed in (opposed(), opposed(participants=2)):
+        expected = [second_fedfv(fed.one(seed), alpha, tau, 6) for seed in fed.seeds]
+        found = fed.run(FedFV(alpha, tau), 6, record=()).answer
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def opposed(**options):
+    """Six clients, of whom every second has its labels turned, so that updates conflict."""
+    fed = tables()
+    part = fed.shards["train"]
+    dealt, y = [], part.y.copy()
+    for r in range(2):
+        whole = np.sort(np.concatenate([part.rows(r, k) for k in range(part.clients)]))[:240]
+        dealt.append(np.split(whole, 6))
+    y[: len(y) // 2] ^= 1
+    train = Shards.of(part.X, y, part.a, dealt)
+    return replace(fed, shards={"train": train}, **options)
+
+
+def test_updates_conflict_in_that_federation_and_history_matters():
+    fed = opposed(participants=2)
+    found = [fed.run(FedFV(alpha, tau), 6, record=()).answer for alpha, tau in ((1.0, 0), (0.0, 0), (0.0, 1), (0.0, 4))]
+    for one, other in zip(found, found[1:], strict=False):
+        assert np.abs(one - other).max() > 1e-3
+
+
+def test_where_everything_cancels_the_model_stays():
+    """Two clients with the same rows and opposite labels, at a model of zeros."""
+    fed = one_run(uneven(FULL), 0)
+    part = fed.shards["train"]
+    X, y = np.concatenate([part.X[:40]] * 2), np.concatenate([part.y[:40], 1 - part.y[:40]])
+    train = Shards.of(X, y, np.concatenate([part.a[:40]] * 2), [[np.arange(40), np.arange(40, 80)]])
+    fed = replace(fed, shards={"train": train}, init_params=np.zeros(5, np.float32))
+    assert np.abs(fed.run(FedFV(0.0), 2, record=()).answer).max() < 1e-6
+
+
+def test_what_fedfv_refuses():
+    with pytest.raises(FairFLError, match="alpha must be at least 0 and at most 1, not 2"):
+        FedFV(2)
+    with pytest.raises(FairFLError, match="tau must be a whole number of at least 0, not 0.5"):
+        FedFV(tau=0.5)
