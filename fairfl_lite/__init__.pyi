@@ -60,6 +60,7 @@ from fairfl_lite.models import VGG11 as VGG11
 from fairfl_lite.models import Dense as Dense
 from fairfl_lite.models import LeNet as LeNet
 from fairfl_lite.models import Perceptron as Perceptron
+from fairfl_lite.scores import scorecard as scorecard
 from fairfl_lite.supernets import Supernet as Supernet
 
 __version__: str

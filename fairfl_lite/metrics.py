@@ -325,6 +325,33 @@ def spd(counts: np.ndarray) -> np.ndarray:
     return rate[..., 0] - rate[..., 1]
 
 
+def equalised_odds(counts: np.ndarray) -> np.ndarray:
+    """Equalised odds difference, the larger of ``|TPR(a=0) - TPR(a=1)|`` and ``|FPR(a=0) - FPR(a=1)|``.
+
+    It is undefined (NaN) where a group has no positives or no negatives. It needs two classes and two groups; anything else is
+    refused.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [0, 1]; 0 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.equalised_odds(counts).round(3))
+    1.0
+    """
+    tpr, fpr = true_positive_rate(binary(counts, "eodds")), false_positive_rate(counts)
+    return np.maximum(np.abs(tpr[..., 0] - tpr[..., 1]), np.abs(fpr[..., 0] - fpr[..., 1]))
+
+
 def di(counts: np.ndarray) -> np.ndarray:
     """Discrimination index, ``F1(a=0) - F1(a=1)``.
 
@@ -355,6 +382,34 @@ def di(counts: np.ndarray) -> np.ndarray:
 def _even(rate: np.ndarray) -> np.ndarray:
     """min(r0/r1, r1/r0) in [0, 1]: 1 is equal. Both rates 0 gives 0: it says nothing about either group."""
     return np.where(np.isnan(rate).any(-1), np.nan, np.nan_to_num(_ratio(rate.min(-1), rate.max(-1))))
+
+
+def disparate_impact(counts: np.ndarray) -> np.ndarray:
+    """Disparate impact, ``P(yhat=1 | a=0) / P(yhat=1 | a=1)``.
+
+    A value below 1 means that the unprivileged group is chosen less often; the rule of four fifths asks for at least 0.8. It is
+    undefined (NaN) where a group has no rows, or nobody of the privileged group is chosen. It needs two classes and two groups;
+    anything else is refused.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values of at least 0; 1 is equal.
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.disparate_impact(counts).round(3))
+    0.5
+    """
+    rate = selection_rate(binary(counts, "impact"))
+    return _ratio(rate[..., 0], rate[..., 1])
 
 
 FAIRNESS = ("sp", "eo", "eqo")
@@ -594,6 +649,55 @@ def apsd_acc(counts: np.ndarray) -> np.ndarray:
     return _over_groups(np.trace(counts, axis1=-2, axis2=-1), counts.sum((-2, -1)))
 
 
+def worst_group(counts: np.ndarray) -> np.ndarray:
+    """The accuracy of the group that is predicted worst, ``min over a of P(yhat = y | a)``.
+
+    There may be any number of groups and classes, such as the intersections of two attributes. Groups without rows are left
+    out; it is undefined (NaN) without rows.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (..., groups, classes, classes)
+        Confusion counts by group, label and prediction, as `counts_of` makes them. Leading axes are kept.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        Values in [0, 1].
+
+    Examples
+    --------
+    >>> from fairfl_lite import metrics
+    >>> counts = metrics.counts_of([1, 1, 1, 0, 1, 1, 0], [1, 0, 1, 0, 1, 1, 1], list("ffffmmm"))
+    >>> print(metrics.worst_group(counts).round(3))
+    0.667
+    """
+    return worst(_ratio(np.einsum("...yy->...", counts), counts.sum((-2, -1))))
+
+
+def farthest_apart(rates: np.ndarray) -> np.ndarray:
+    """How far the rates of any two groups are apart at most, over the last axis.
+
+    Parameters
+    ----------
+    rates : ndarray of shape (..., groups)
+        One rate for each group, such as those of `selection_rate`. Undefined ones (NaN) are left out.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        The largest rate minus the smallest; NaN where no rate is defined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> print(metrics.farthest_apart(np.array([0.5, 0.2, np.nan, 0.4])).round(3))
+    0.3
+    """
+    return -worst(-rates) - worst(rates)
+
+
 def _largest(values: list[np.ndarray]) -> np.ndarray:
     """The largest of values that are defined."""
     return np.fmax.reduce(values)
@@ -733,6 +837,100 @@ def tail(values: np.ndarray, share: float = 0.1, best: bool = False) -> np.ndarr
     return np.where(inside, ordered, 0.0).sum(-1) / np.where(n > 0, take, np.nan)
 
 
+def worst(values: np.ndarray) -> np.ndarray:
+    """The smallest of the values of clients, the last axis.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., clients)
+        One value for each client. Undefined ones (NaN) are left out.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        The smallest; NaN where no value is defined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> print(metrics.worst(np.array([0.9, 0.8, np.nan, 0.4])))
+    0.4
+    """
+    some = (~np.isnan(values)).any(-1)
+    return np.where(some, np.where(np.isnan(values), np.inf, values).min(-1, initial=np.inf), np.nan)
+
+
+def jain(values: np.ndarray) -> np.ndarray:
+    """Jain's index of the values of clients, the last axis: ``(sum v)^2 / (n sum v^2)``.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., clients)
+        One value for each client, none of them negative. Undefined ones (NaN) are left out, and all others weigh alike.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        From 1 / n, where one client has everything, to 1, where all have the same; NaN where no value is defined or all are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> print(metrics.jain(np.array([0.9, 0.8, np.nan, 0.4])).round(3))
+    0.913
+    """
+    n = (~np.isnan(values)).sum(-1)
+    return _ratio(np.nansum(values, axis=-1) ** 2, n * np.nansum(values**2, axis=-1))
+
+
+def mean_size(values: np.ndarray) -> np.ndarray:
+    """Mean over clients, the last axis, of the sizes of values that may be negative, such as gaps.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., clients)
+        One value for each client. Undefined ones (NaN) are left out, and all others weigh alike.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        The mean of ``|v|``; NaN where no value is defined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> print(metrics.mean_size(np.array([0.2, -0.4, np.nan])).round(3))
+    0.3
+    """
+    return mean(np.abs(values))
+
+
+def largest_size(values: np.ndarray) -> np.ndarray:
+    """The largest size of values of clients, the last axis, that may be negative, such as gaps.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., clients)
+        One value for each client. Undefined ones (NaN) are left out.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        The largest ``|v|``; NaN where no value is defined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairfl_lite import metrics
+    >>> print(metrics.largest_size(np.array([0.2, -0.4, np.nan])))
+    0.4
+    """
+    return -worst(-np.abs(values))
+
+
 def interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float, float]:
     """Mean over runs with its t interval.
 
@@ -765,13 +963,18 @@ def interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float, flo
 
 MODEL: dict[str, Callable[..., np.ndarray]] = {
     "acc": accuracy, "balanced_acc": balanced_accuracy, "mcc": mcc, "eod": eod, "spd": spd, "di": di,
+    "eodds": equalised_odds, "impact": disparate_impact, "worst_group": worst_group,
     "sp": sp_ratio, "eo": eo_ratio, "eqo": eqo_ratio, "positive": positive_rate,
     "tpsd": tpsd, "apsd": apsd, "apsd_acc": apsd_acc,
     **{f"{metric}_code": partial(fairness, metric=metric, zero_rule=True, sp_as_coded=True) for metric in FAIRNESS},
 }  # fmt: skip
-CLIENTS = {"std_acc": spread, "var_acc": variance, "worst_acc": tail, "best_acc": lambda v: tail(v, best=True)}
-SUMMARIES = {"mean": mean, "std": spread, "sd": sample_spread}
-"""Of any metric over clients, by the name before it: "mean_tpsd", "std_tpsd" (divided by n), "sd_tpsd" (by n - 1)."""
+CLIENTS = {
+    "std_acc": spread, "var_acc": variance, "worst_acc": tail, "best_acc": lambda v: tail(v, best=True), "min_acc": worst,
+    "jain_acc": jain,
+}  # fmt: skip
+SUMMARIES = {"mean": mean, "std": spread, "sd": sample_spread, "local": mean_size, "most": largest_size}
+"""Of any metric over clients, by the name before it: "mean_tpsd", "std_tpsd" (divided by n), "sd_tpsd" (by n - 1), and of gaps
+of either sign "local_eod" and "most_eod", the mean and the largest size."""
 FEDERATION = ("acc", "eod", "spd", "std_acc")
 
 
@@ -779,8 +982,10 @@ def of_federation(metric: str, counts: np.ndarray) -> np.ndarray:
     """A metric of one model over a whole federation, by its name.
 
     A metric among ``MODEL``, such as "acc" or "eod", is that of all clients' rows pooled. One among ``CLIENTS``, such as
-    "std_acc" or "worst_acc", is a statistic over the accuracies of clients. ``mean_``, ``std_`` (divided by n) or ``sd_`` (by n -
-    1) before a name of ``MODEL``, as in "mean_tpsd", is that statistic over the clients' own values.
+    "std_acc" or "worst_acc", is a statistic over the accuracies of clients: "min_acc" is that of the worst client, "worst_acc"
+    the mean of the worst tenth, and "jain_acc" Jain's index. ``mean_``, ``std_`` (divided by n) or ``sd_`` (by n - 1) before a
+    name of ``MODEL``, as in "mean_tpsd", is that statistic over the clients' own values. ``local_`` and ``most_`` are the mean
+    and the largest of their sizes, as in "local_eod": how unfair a model is inside a client, on average and at worst.
 
     Parameters
     ----------
@@ -907,7 +1112,8 @@ def evaluate(
         The group of each row, see `counts_of`.
     metrics : sequence of str
         Names among those of ``MODEL``: "acc", "balanced_acc", "mcc", "eod", "spd", "di", "sp", "eo", "eqo", "positive",
-        "tpsd", "apsd", "apsd_acc", and "sp_code", "eo_code", "eqo_code" for FAIR-FATE's published code.
+        "tpsd", "apsd", "apsd_acc", "eodds", "impact", "worst_group", and "sp_code", "eo_code", "eqo_code" for FAIR-FATE's
+        published code.
 
     Returns
     -------

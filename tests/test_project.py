@@ -25,9 +25,9 @@ from fairfl_book.site.lock import LOCK, oldest, read
 
 LIBRARY = (
     "errors", "streams", "store", "imports", "data", "models", "supernets", "metrics", "programs", "clients", "engines",
-    "federation", "methods", "rankings",
+    "federation", "methods", "rankings", "scores",
 )  # fmt: skip
-PAPERS = tuple(sorted(path.parent.name for path in (ROOT / "book" / "papers").glob("*/card.yml")))
+PAPERS = tuple(sorted(path.parent.name for path in (ROOT / "book" / "papers").glob("*/__init__.py")))
 BEFORE, AFTER = (
     ("processes", "shapes", "markup", "looks", "results", "settings", "cards", "datacards", "experiments", "notions"),
     ("ledger", "figures", "notebooks", "site", "bench", "new", "cli"),
