@@ -1,0 +1,152 @@
+"""The arena's runs: a cell is one method in one federation, with all its settings, on validation and test rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairfl_book.experiments.base import Experiment, grid
+from fairfl_lite.data import Partition, Table
+from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.federation import run_together
+from fairfl_lite.scores import scorecard
+from papers.arena.federations import ALPHAS, CLIENTS, FEDERATIONS, TARGET, VALIDATION, Make, dealt, table
+from papers.arena.protocol import BATCH, CONTESTANTS, EPOCHS, MARGINS, ROUNDS, SEEDS, Setting, chosen, judged
+
+DATASETS = ("adult", "compas")
+KEPT = ("acc", "eod", "spd", "eodds", "impact", "local_eod", "most_eod", "local_spd", "most_spd", "worst_group", "min_acc",
+        "var_acc", "jain_acc", "equality", "equity")  # fmt: skip
+"""Of the scorecard. "worst_acc" is "min_acc" with fewer than twenty clients, and "tpsd" and "apsd" are half of eod and spd."""
+
+
+def measured(rows: Table, make: Make, settings: Sequence[Setting], seeds: Sequence[int], rounds: int) -> pd.DataFrame:
+    """Every setting on the same seeds: columns method, level, rate, part, seed, metric and value, after the last round."""
+    fed = replace(make(rows, seeds, settings[0].local), diverged="keep")
+    runs = run_together([(replace(fed, local=one.local), one.method) for one in settings], rounds,
+                        record=("validation", "test"), eval_every=rounds)  # fmt: skip
+    frames = []
+    for one, history in zip(settings, runs, strict=True):
+        for part in ("validation", "test"):
+            frame = scorecard(fed, history, on=part)
+            frame = frame[frame["metric"].isin(KEPT)].drop(columns="method")
+            frames.append(frame.assign(method=one.method.name, level=one.level, rate=one.rate, part=part))
+    return pd.concat(frames, ignore_index=True)[["method", "level", "rate", "part", "seed", "metric", "value"]]
+
+
+def cell(dataset: str, federation: str, method: str, seeds: Sequence[int]) -> pd.DataFrame:
+    """One method in one federation."""
+    found = measured(table(dataset), FEDERATIONS[federation], CONTESTANTS[method], seeds, ROUNDS)
+    return found.assign(dataset=dataset, federation=federation)
+
+
+# A reader's own table
+
+
+@dataclass(frozen=True)
+class OwnTable:
+    """A reader's table of one row per person, and which of its columns mean what."""
+
+    rows: Table
+    clients: str
+
+    @classmethod
+    def read(cls, path: Path, label: str, sensitive: str, clients: str, favourable: str | None = None,
+             privileged: str | None = None) -> OwnTable:  # fmt: skip
+        """From a CSV file with a line of names."""
+        try:
+            frame = pd.read_csv(path)
+        except (OSError, ValueError) as error:
+            raise FairFLError(f"{path} cannot be read as a table: give a CSV file whose first line names the columns.") from error
+        for column in (label, sensitive, clients):
+            choose(column, list(frame.columns), f"column of {path.name} named")
+        features = [column for column in frame.columns if column not in (label, sensitive, clients)]
+        given = {"favourable": _as_in(frame[label], favourable), "privileged": _as_in(frame[sensitive], privileged)}
+        rows = Table.from_frame(frame, label=label, sensitive=sensitive, features=features, encoding="onehot", **given)
+        if rows.a.max() != 1:
+            raise FairFLError(f"The arena compares two groups, and {sensitive} has {rows.a.max() + 1}: say --privileged VALUE.")
+        return cls(rows, clients)
+
+    @property
+    def make(self) -> Make:
+        return dealt(Partition.by_column(self.clients))
+
+
+def _as_in(column: pd.Series, word: str | None) -> Any:
+    """The value of a column that somebody wrote as a word."""
+    if word is None:
+        return None
+    values = {str(value): value for value in column.unique()}
+    return values[choose(word, values, f"value of {column.name}")]
+
+
+def estimate(own: OwnTable, methods: Sequence[str], seeds: int, rounds: int) -> float:
+    """How many seconds `compared` will take, from a few rounds of every setting on one seed."""
+    few, took = min(rounds, 4), 0.0
+    for name in methods:
+        if name not in CONTESTANTS:
+            choose(name, CONTESTANTS, "method in the arena named")
+        measured(own.rows, own.make, CONTESTANTS[name], [0], 1)  # what is compiled, or made once, is not counted
+        began = time.perf_counter()
+        measured(own.rows, own.make, CONTESTANTS[name], [0], few)
+        took += time.perf_counter() - began
+    return took * seeds * rounds / few
+
+
+def compared(own: OwnTable, methods: Sequence[str], seeds: int, rounds: int) -> pd.DataFrame:
+    """All settings of these methods, as `measured` gives them, in a federation called "own"."""
+    frames = [measured(own.rows, own.make, CONTESTANTS[name], range(seeds), rounds) for name in methods]
+    return pd.concat(frames, ignore_index=True).assign(federation="own")
+
+
+def verdicts(frame: pd.DataFrame, rule: str, against: str = "fedavg") -> pd.DataFrame:
+    """The setting that each method is given by a rule, its mean test values, and how it compares with another method.
+
+    Columns method, level, rate, metric, mean, gain, low, high and verdict, for each federation in `frame`.
+    """
+    picked = chosen(frame, rule).merge(frame[frame["part"] == "test"], on=["federation", "method", "level", "rate"])
+    rows = []
+    for (federation, metric), part in picked[picked["metric"].isin(MARGINS)].groupby(["federation", "metric"], sort=False):
+        by_method = {name: own.sort_values("seed") for name, own in part.groupby("method", sort=False)}
+        if against not in by_method:
+            raise FairFLError(f"Methods are compared with {against}: run it too.")
+        other = by_method[against]["value"].to_numpy()
+        for name, values in by_method.items():
+            first, mine = values.iloc[0], values["value"].to_numpy()
+            verdict, gain, low, high = judged(mine, other, str(metric))
+            rows.append({"federation": federation, "method": name, "level": first["level"], "rate": first["rate"],
+                         "metric": metric, "mean": np.mean(np.abs(mine)), "gain": gain, "low": low, "high": high,
+                         "verdict": "" if name == against else verdict})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def shown(found: Mapping[str, pd.DataFrame]) -> str:
+    """Verdicts by rule as text: a line for each method, and a mark beside each mean."""
+    marks = {"better": "+", "worse": "-", "equal": "=", "cannot tell": "?", "": " "}
+    lines = []
+    for rule, frame in found.items():
+        lines.append(f"Settings chosen by rule '{rule}', on validation rows; test means, and against fedavg: + better, - worse, "
+                     "= equal, ? cannot tell")  # fmt: skip
+        metrics = list(dict.fromkeys(frame["metric"]))
+        width = max(map(len, frame["method"]))
+        lines.append(f"{'':{width}}  " + "  ".join(f"{metric:>10}" for metric in metrics))
+        for name, rows in frame.groupby("method", sort=False):
+            by = rows.set_index("metric")
+            cells = [f"{by.loc[metric, 'mean']:8.3f} {marks[str(by.loc[metric, 'verdict'])]}" for metric in metrics]
+            lines.append(f"{name:{width}}  " + "  ".join(cells))
+        lines.append("")
+    return "\n".join(lines)
+
+
+EXPERIMENTS = [
+    Experiment("arena/fronts", cell, grid(dataset=DATASETS, federation=list(FEDERATIONS), method=list(CONTESTANTS)),
+               data=DATASETS, seeds=SEEDS, settings={
+                   "rounds": ROUNDS, "batch": BATCH, "epochs": EPOCHS, "clients": CLIENTS, "alphas": ALPHAS, "target": TARGET,
+                   "validation": VALIDATION,
+               }),
+]  # fmt: skip
