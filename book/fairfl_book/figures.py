@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -154,29 +154,6 @@ def by_round(ax: Axes, values: Mapping[str, np.ndarray]) -> None:
         ax.plot(rounds, runs.mean(0), **line(name), markevery=max(len(rounds) // 6, 1))
     ax.set(xlabel="round")
     ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
-
-
-def at_levels(ax: Axes, rows: Any, *, printed: Sequence[float] | None = None, place: float = 0.0, **look: Any) -> None:
-    """Means with their intervals at evenly spaced levels, and what a paper prints there as short bars.
-
-    `rows` is a table with the columns mean, low and high and a line for each level. `place` moves the marks sideways, so that
-    those of several methods can be told apart. Other arguments are the look: `**figures.line("fairfed")`.
-    """
-    at = np.arange(len(rows))
-    error = [rows["mean"] - rows["low"], rows["high"] - rows["mean"]]
-    ax.errorbar(at + place, rows["mean"], error, capsize=2, **look)
-    if printed is not None:
-        bar: dict[str, Any] = {"linestyle": "none", "marker": "_", "markersize": 11, "markeredgewidth": 2, "alpha": 0.6}
-        ax.plot(at + place, printed, color=look.get("color", colour("printed")), **bar)
-    ax.set_xticks(at, [level if isinstance(level, str) else f"{level:g}" for level in rows.index])
-
-
-def legend_with_printed(fig: Figure, ax: Axes, **more: Any) -> None:
-    """A legend below the figure with what `ax` draws, and the short bar that stands for a printed number."""
-    handles, labels = ax.get_legend_handles_labels()
-    bar = Line2D([], [], linestyle="none", marker="_", markersize=11, markeredgewidth=2, color=colour("printed"))
-    more = {"ncols": 5, "columnspacing": 1.2, "handletextpad": 0.4} | more
-    fig.legend([*handles, bar], [*labels, "printed"], loc="outside lower center", **more)
 
 
 def heatmap(ax: Axes, table: Any, *, middle: float | None = None, digits: int = 2, **more: Any) -> None:
