@@ -3,15 +3,15 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairfl_lite.data.sources import Dataset, File, raw_digest
-from fairfl_lite.data.table import Table, encode
+from fairfl_lite.data.sources import Dataset, File, made
+from fairfl_lite.data.table import Encoded, Table, encode
 from fairfl_lite.errors import FairFLError, choose
-from fairfl_lite.store import fingerprint
 
 PREPARED = "acsincome_2018_50states.csv.gz"
 FEATURES = ["AGEP", "COW", "SCHL", "MAR", "OCCP", "POBP", "RELP", "WKHP"]
@@ -65,7 +65,6 @@ def build(
     prepared = PREPARED in paths
     frame = _prepared(paths[PREPARED], states) if prepared else by_state(paths, states, _read_survey)
     a = (frame[PRIVILEGED[sensitive]] == 1).to_numpy(np.int8)
-    state = frame["STATE"].to_numpy(str)
 
     used = frame[FEATURES]
     if encoding == "onehot":
@@ -74,31 +73,19 @@ def build(
         used = used.assign(**{sensitive: a})
     # The codes are numbers already: only "onehot" treats columns as categories.
     categorical = ["COW", "MAR", "OCCP", "POBP", "RELP"] if encoding == "onehot" else []
-    X, features = encode(used, categorical, encoding)
+    survey = f"The survey's files as folktables stores them, {frame['STATE'].nunique()} of 51 states."
+    options = {"encoding": encoding, "sensitive": sensitive, "states": states, "keep_sensitive": keep_sensitive}
+    encoded = encode(used, categorical, encoding)
+    return of_people(DATASET, frame, encoded, frame["PINCP"], a, options, PREPARED_NOTE if prepared else survey)
 
-    options = {
-        "encoding": encoding,
-        "sensitive": sensitive,
-        "states": None if states is None else sorted(set(states)),
-        "keep_sensitive": keep_sensitive,
-    }
-    survey_note = f"The survey's files as folktables stores them, {frame['STATE'].nunique()} of 51 states."
-    return Table(
-        name="acsincome",
-        X=X,
-        y=frame["PINCP"].to_numpy(np.int8),
-        a=a,
-        features=features,
-        sensitive=sensitive,
-        columns={
-            "state": state,
-            "sex": np.where(frame["SEX"] == 1, "Male", "Female"),
-            "race": frame["RAC1P"].to_numpy(np.int8),
-        },
-        digest=fingerprint(raw_digest(DATASET), options),
-        note=PREPARED_NOTE if prepared else survey_note,
-        options=options,
-    )
+
+def of_people(dataset: Dataset, frame: pd.DataFrame, encoded: Encoded, y: pd.Series, a: NDArray[np.int8],
+              options: dict[str, Any], note: str) -> Table:  # fmt: skip
+    """The table of a survey, see `sources.made`, with the columns "state", "sex" and "race"."""
+    sex = np.where(frame["SEX"] == 1, "Male", "Female")
+    columns = {"state": frame["STATE"].to_numpy(str), "sex": sex, "race": frame["RAC1P"].to_numpy(np.int8)}
+    states = options["states"]
+    return made(dataset, encoded, y, a, columns, options | {"states": states and sorted(set(states))}, note=note)
 
 
 def _prepared(path: Path, states: Sequence[str] | None) -> pd.DataFrame:

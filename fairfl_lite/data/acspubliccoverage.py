@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairfl_lite.data.acsincome import by_state, read_columns
-from fairfl_lite.data.sources import Dataset, raw_digest
+from fairfl_lite.data.acsincome import by_state, of_people, read_columns
+from fairfl_lite.data.sources import Dataset
 from fairfl_lite.data.table import Table, encode
 from fairfl_lite.errors import choose
-from fairfl_lite.store import fingerprint
 
 YEAR = 2022
 FEATURES = ["AGEP", "SCHL", "MAR", "SEX", "DIS", "ESP", "CIT", "MIG", "MIL", "ANC", "NATIVITY", "DEAR", "DEYE", "DREM", "PINCP",
@@ -42,29 +41,10 @@ def build(
     used = frame[[name for name in FEATURES if name != column]]
     if keep_sensitive:
         used = used.assign(**{sensitive: a})
-    X, features = encode(used, set(FEATURES) - NUMBERS if encoding == "onehot" else (), encoding)
-    options = {
-        "encoding": encoding,
-        "sensitive": sensitive,
-        "states": None if states is None else sorted(set(states)),
-        "keep_sensitive": keep_sensitive,
-    }
-    return Table(
-        name="acspubliccoverage",
-        X=X,
-        y=frame["PUBCOV"].to_numpy(np.int8),
-        a=a,
-        features=features,
-        sensitive=sensitive,
-        columns={
-            "state": frame["STATE"].to_numpy(str),
-            "sex": np.where(frame["SEX"] == 1, "Male", "Female"),
-            "race": frame["RAC1P"].to_numpy(np.int8),
-        },
-        digest=fingerprint(raw_digest(DATASET), options),
-        note=f"The survey's files of {YEAR} as folktables stores them, {frame['STATE'].nunique()} of 51 states.",
-        options=options,
-    )
+    encoded = encode(used, set(FEATURES) - NUMBERS if encoding == "onehot" else (), encoding)
+    note = f"The survey's files of {YEAR} as folktables stores them, {frame['STATE'].nunique()} of 51 states."
+    options = {"encoding": encoding, "sensitive": sensitive, "states": states, "keep_sensitive": keep_sensitive}
+    return of_people(DATASET, frame, encoded, frame["PUBCOV"], a, options, note)
 
 
 def _read(path: Path) -> pd.DataFrame:

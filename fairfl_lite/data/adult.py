@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairfl_lite.data.sources import Dataset, File, raw_digest
+from fairfl_lite.data.sources import Dataset, File, made
 from fairfl_lite.data.table import Table, encode, raw
 from fairfl_lite.errors import FairFLError, choose
-from fairfl_lite.store import fingerprint
 
 WHEEL = "aif360==0.2.0"
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
@@ -93,17 +92,7 @@ def build(
     # Left out where they are the default, so that the options change no digest.
     options |= {} if features == "fairfed" else {"features": features}
     options |= {} if unknown == "category" else {"unknown": unknown}
-    return Table(
-        name="adult",
-        X=X,
-        y=frame["income"].str.startswith(">50K").to_numpy(np.int8),
-        a=group[sensitive],
-        features=names,
-        sensitive=sensitive,
-        columns=columns,
-        digest=fingerprint(raw_digest(DATASET), options),
-        options=options,
-    )
+    return made(DATASET, (X, names), frame["income"].str.startswith(">50K"), group[sensitive], columns, options)
 
 
 def _read(path: Path) -> pd.DataFrame:

@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairfl_lite.data.sources import Dataset, File, raw_digest
+from fairfl_lite.data.sources import Dataset, File, made
 from fairfl_lite.data.table import Table, encode, raw
 from fairfl_lite.errors import choose
-from fairfl_lite.store import fingerprint
 
 NAME = "compas-scores-two-years.csv"
 PROPUBLICA = f"https://raw.githubusercontent.com/propublica/compas-analysis/master/{NAME}"
@@ -51,22 +50,12 @@ def build(
     used = frame[ALL if features == "all" else fairfed]
     if keep_sensitive or features == "all":
         used = used.assign(**{sensitive: a})
-    X, names = encode(used, CATEGORICAL - {sensitive}, encoding)
+    encoded = encode(used, CATEGORICAL - {sensitive}, encoding)
 
     options = {"encoding": encoding, "sensitive": sensitive, "keep_sensitive": keep_sensitive}
     # Left out where it is the default, so that the option changes no digest.
     options |= {} if features == "fairfed" else {"features": features}
-    return Table(
-        name="compas",
-        X=X,
-        y=(frame["two_year_recid"] == 0).to_numpy(np.int8),
-        a=a,
-        features=names,
-        sensitive=sensitive,
-        columns=raw(frame, COLUMNS),
-        digest=fingerprint(raw_digest(DATASET), options),
-        options=options,
-    )
+    return made(DATASET, encoded, frame["two_year_recid"] == 0, a, raw(frame, COLUMNS), options)
 
 
 def propublica_filter(frame: pd.DataFrame) -> "pd.Series[bool]":

@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from fairfl_lite.data.sources import Dataset, File, raw_digest
+from fairfl_lite.data.sources import Dataset, File, made
 from fairfl_lite.data.table import Table, encode, raw
 from fairfl_lite.errors import choose
-from fairfl_lite.store import fingerprint
 
 NAME = "dutch.csv"
 URL = "https://github.com/tailequy/fairness_dataset"
@@ -37,23 +35,11 @@ def build(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str 
     choose(sensitive, ("sex",), "sensitive attribute of dataset 'dutch' named")
     frame = pd.read_csv(paths[NAME])
     used = frame[FEATURES].assign(sex=frame["sex"] == "male")
-    a = used["sex"].to_numpy(np.int8)
     # The codes are numbers already: only "onehot" treats columns as categories.
     categorical = CATEGORICAL if encoding == "onehot" else ()
-    X, features = encode(used if keep_sensitive else used.drop(columns="sex"), categorical, encoding)
-
+    encoded = encode(used if keep_sensitive else used.drop(columns="sex"), categorical, encoding)
     options = {"encoding": encoding, "sensitive": sensitive, "keep_sensitive": keep_sensitive}
-    return Table(
-        name="dutch",
-        X=X,
-        y=frame["occupation"].to_numpy(np.int8),
-        a=a,
-        features=features,
-        sensitive=sensitive,
-        columns=raw(frame, FEATURES),
-        digest=fingerprint(raw_digest(DATASET), options),
-        options=options,
-    )
+    return made(DATASET, encoded, frame["occupation"], used["sex"], raw(frame, FEATURES), options)
 
 
 DATASET = Dataset(

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairfl_lite.data.sources import Dataset, raw_digest
+from fairfl_lite.data.sources import Dataset, made
 from fairfl_lite.data.table import Table, encode
 from fairfl_lite.errors import FairFLError, choose
-from fairfl_lite.store import fingerprint
 from fairfl_lite.streams import stream
 
 HOSPITALS = 11
@@ -66,22 +65,12 @@ def build(
     y = long if outcome == "stay" else frame["hospitaldischargestatus"] == "Expired"
     categories = [name for name in CATEGORIES if name != column]
     numbers = frame[NUMBERS].fillna(frame[NUMBERS].mean())
-    X, features = encode(numbers.join(frame[categories].fillna("unknown")), categories, encoding)
+    encoded = encode(numbers.join(frame[categories].fillna("unknown")), categories, encoding)
     hospital = frame["hospitalid"].astype(int).astype(str).to_numpy(str)
     found = len(np.unique(hospital))
     options = {"encoding": encoding, "sensitive": sensitive, "outcome": outcome, "days": days, "minimum": minimum}
-    return Table(
-        name="eicu",
-        X=X,
-        y=y.to_numpy(np.int8),
-        a=(frame[column] == value).to_numpy(np.int8),
-        features=features,
-        sensitive=sensitive,
-        columns={"hospital": hospital},
-        digest=fingerprint(raw_digest(DATASET), options),
-        note="" if found == HOSPITALS else f"{found} hospitals, where EFFL has {HOSPITALS}: its steps before are not printed.",
-        options=options,
-    )
+    note = "" if found == HOSPITALS else f"{found} hospitals, where EFFL has {HOSPITALS}: its steps before are not printed."
+    return made(DATASET, encoded, y, frame[column] == value, {"hospital": hospital}, options, note=note)
 
 
 def _read(paths: Mapping[str, Path], name: str, columns: list[str]) -> pd.DataFrame:
@@ -138,19 +127,9 @@ def generate(
     sd = np.log(high / low) / (2 * 0.6744897501960817)  # the quartile of N(0, 1)
     days = median * np.exp(sd * (SIGNAL * z + shifts[hospital] + np.sqrt(1 - SIGNAL**2) * rng.standard_normal(n)))
     options: dict[str, Any] = {"encoding": encoding, "sensitive": sensitive, "gap": gap, "seed": seed}
-    return Table(
-        name="eicu-stand-in",
-        X=X.astype(np.float32),
-        y=(days > median).astype(np.int8),
-        a=a,
-        features=tuple(f"made up {i:02d}" for i in range(1, STAND_IN_FEATURES + 1)),
-        sensitive="race",
-        columns={"hospital": np.array(list(STAND_IN_HOSPITALS))[hospital], "days": days},
-        digest=fingerprint(raw_digest(STAND_IN), options),
-        stand_in=True,
-        note="Stand-in: 11 made-up hospitals.",
-        options=options,
-    )
+    encoded = X.astype(np.float32), tuple(f"made up {i:02d}" for i in range(1, STAND_IN_FEATURES + 1))
+    columns = {"hospital": np.array(list(STAND_IN_HOSPITALS))[hospital], "days": days}
+    return made(STAND_IN, encoded, days > median, a, columns, options, note="Stand-in: 11 made-up hospitals.")
 
 
 DATASET = Dataset(

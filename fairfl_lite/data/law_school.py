@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from fairfl_lite.data.sources import Dataset, File, raw_digest
+from fairfl_lite.data.sources import Dataset, File, made
 from fairfl_lite.data.table import Table, encode, raw
 from fairfl_lite.errors import choose
-from fairfl_lite.store import fingerprint
 
 NAME = "law_school_clean.csv"
 URL = "https://github.com/tailequy/fairness_dataset"
@@ -33,21 +31,9 @@ def build(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: str 
     choose(sensitive, COLUMN, "sensitive attribute of dataset 'law-school' named")
     frame = pd.read_csv(paths[NAME])
     used = frame[FEATURES].assign(race=frame["race"] == "White")
-    a = used[COLUMN[sensitive]].to_numpy(np.int8)
-    X, features = encode(used if keep_sensitive else used.drop(columns=COLUMN[sensitive]), (), encoding)
-
+    encoded = encode(used if keep_sensitive else used.drop(columns=COLUMN[sensitive]), (), encoding)
     options = {"encoding": encoding, "sensitive": sensitive, "keep_sensitive": keep_sensitive}
-    return Table(
-        name="law-school",
-        X=X,
-        y=frame["pass_bar"].to_numpy(np.int8),
-        a=a,
-        features=features,
-        sensitive=sensitive,
-        columns=raw(frame, FEATURES),
-        digest=fingerprint(raw_digest(DATASET), options),
-        options=options,
-    )
+    return made(DATASET, encoded, frame["pass_bar"], used[COLUMN[sensitive]], raw(frame, FEATURES), options)
 
 
 DATASET = Dataset(

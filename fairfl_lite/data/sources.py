@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairfl_lite.data.table import Table
+from fairfl_lite.data.table import Encoded, Table
 from fairfl_lite.errors import FairFLError, StorageError
 from fairfl_lite.store import BROKEN, cache_folder, fingerprint, placed, sha256
 
@@ -147,6 +147,19 @@ def raw_digest(dataset: Dataset) -> str:
     if not dataset.files and not dataset.generated:
         raise missing(dataset)
     return fingerprint(dataset.name, [[file.name, file.sha256] for file in dataset.files], dataset.generated)
+
+
+def made(dataset: Dataset, encoded: Encoded, y: Any, a: Any, columns: Mapping[str, NDArray[Any]], options: Mapping[str, Any],
+         sensitive: str = "", note: str = "") -> Table:  # fmt: skip
+    """The table that the loader of a dataset returns; its digest follows from the raw data and the options.
+
+    encoded : X and the names of its columns, as `encode` gives them. y, a : 1 and 0, or true and false, for each row.
+    sensitive : the attribute behind a, where the options do not name it.
+    """
+    (X, features), group = encoded, sensitive or options["sensitive"]
+    y, a = (np.asarray(values).astype(np.int8) for values in (y, a))
+    digest = fingerprint(raw_digest(dataset), options)
+    return Table(dataset.name, X, y, a, features, group, columns, digest, dataset.stand_in, note, options)
 
 
 def status(dataset: Dataset) -> list[dict[str, str]]:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from fairfl_lite.data.sources import Dataset, raw_digest
+from fairfl_lite.data.sources import Dataset, made
 from fairfl_lite.data.table import Table
 from fairfl_lite.errors import FairFLError, choose
-from fairfl_lite.store import fingerprint
 from fairfl_lite.streams import stream
 
 CHANCES = ((0.3, 0.6), (0.1, 0.9))
@@ -53,19 +52,10 @@ def build(
         raise FairFLError(f"train={train} and test={test} must be at least 1 row each.")
     parts = {"train": train, "test": test}
     X, y = (np.concatenate(both) for both in zip(*(_draw(seed, part, n, sd) for part, n in parts.items()), strict=True))
-    a = X[:, 2].astype(np.int8)
     options: dict[str, Any] = {"train": train, "test": test, "spread": spread, "keep_sensitive": keep_sensitive, "seed": seed}
-    return Table(
-        name="synthetic",
-        X=np.ascontiguousarray(X[:, : 2 + keep_sensitive], np.float32),
-        y=y,
-        a=a,
-        features=("x1", "x2", "A")[: 2 + keep_sensitive],
-        sensitive="A",
-        columns={"client": np.where(X[:, 0] <= BORDER, *CLIENTS), "part": np.repeat(list(parts), list(parts.values()))},
-        digest=fingerprint(raw_digest(DATASET), options),
-        options=options,
-    )
+    encoded = np.ascontiguousarray(X[:, : 2 + keep_sensitive], np.float32), ("x1", "x2", "A")[: 2 + keep_sensitive]
+    columns = {"client": np.where(X[:, 0] <= BORDER, *CLIENTS), "part": np.repeat(list(parts), list(parts.values()))}
+    return made(DATASET, encoded, y, X[:, 2], columns, options, sensitive)
 
 
 def _draw(seed: int, part: str, n: int, sd: float) -> tuple[NDArray[np.float64], NDArray[np.int8]]:

@@ -17,6 +17,8 @@ from fairfl_lite.store import fingerprint
 from fairfl_lite.streams import stream
 
 Rows = NDArray[np.int64]
+Encoded = tuple[NDArray[np.float32], tuple[str, ...]]
+"""X [n, d] and the names of its columns."""
 SCALINGS = ("standard", "minmax", "none")
 
 
@@ -313,7 +315,7 @@ def _held(values: NDArray[Any]) -> str:
     return hashlib.sha256(f"{values.dtype} ".encode() + values.tobytes()).hexdigest()
 
 
-def encode(frame: pd.DataFrame, categorical: Collection[str], encoding: str) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+def encode(frame: pd.DataFrame, categorical: Collection[str], encoding: str) -> Encoded:
     """(X [n, d], feature names) of the columns of `frame`, in their order, not yet scaled.
 
     "codes": a categorical column becomes the position of its value among the sorted values.

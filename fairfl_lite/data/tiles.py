@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 
 from fairfl_lite import store
-from fairfl_lite.data.sources import Dataset, raw_digest
+from fairfl_lite.data.sources import Dataset, made
 from fairfl_lite.data.table import Table
 from fairfl_lite.errors import FairFLError, choose
-from fairfl_lite.store import fingerprint
 from fairfl_lite.streams import stream
 
 FEATURES = 43
@@ -78,19 +77,10 @@ def generate(paths: Mapping[str, Path], *, encoding: str = "codes", sensitive: s
 
 def _table(dataset: Dataset, frame: pd.DataFrame, features: pd.DataFrame, options: Mapping[str, Any]) -> Table:
     choose(options["sensitive"], ("gender",), f"sensitive attribute of dataset {dataset.name!r} named")
-    return Table(
-        name=dataset.name,
-        X=features.to_numpy(np.float32, copy=True),
-        y=frame["stress"].to_numpy(np.int8),
-        a=(frame["gender"] == "Male").to_numpy(np.int8),
-        features=tuple(features.columns),
-        sensitive="gender",
-        columns={name: frame[name].to_numpy(str) for name in ("occupation", "gender")},
-        digest=fingerprint(raw_digest(dataset), options),
-        stand_in=dataset.stand_in,
-        note="Stand-in: published counts, made-up features." if dataset.stand_in else "",
-        options=options,
-    )
+    encoded = features.to_numpy(np.float32, copy=True), tuple(features.columns)
+    columns = {name: frame[name].to_numpy(str) for name in ("occupation", "gender")}
+    note = "Stand-in: published counts, made-up features." if dataset.stand_in else ""
+    return made(dataset, encoded, frame["stress"], frame["gender"] == "Male", columns, options, note=note)
 
 
 DATASET = Dataset(
