@@ -19,7 +19,6 @@ ALLOWED = {
     "tools/chaos/__main__.py": "it reports how long its parts took",
     "tools/chaos/kills.py": "it kills at random moments, and makes commands slow enough for that",
     "tests/book/notebooks/test_runner.py": "a notebook that sleeps takes at least so long, and one sends its outputs late",
-    "tests/lite/test_federation.py": "a kill at a random moment",
     "tests/book/test_replay.py": "a cell that takes a day",
 }
 

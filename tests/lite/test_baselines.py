@@ -42,26 +42,6 @@ def rounds(method, one, many):
     return states
 
 
-# Many at once
-
-
-@pytest.mark.parametrize("participants", [0, 2])
-def test_methods_that_run_together_find_what_each_finds_alone(participants):
-    fed = uneven(ClientTraining("sgd", 0.1, 0, 1, 10), participants=participants)
-    fed = replace(fed, shards={"train": fed.shards["train"]})
-    grid = [FedAvg(), QFFL(0.5), QFFL(2.0), Ditto(0.1), Ditto(1.0), FairBatch(0.0), FairBatch(0.3), FairBatch(0.3, "apsd"),
-            FedMGDA(), FedMGDA(1.0), FedMDFG(), FedMDFG(1.0, s=1), FairReg(0.5), FairReg(2.0)]  # fmt: skip
-    grid += [] if participants else [AFL(), AFL(batch=5), FCFL(0.01, first=1), FCFL(np.inf, first=0)]
-    found = fed.run(grid, 3, record=("train",))
-    for method, history in zip(grid, found.values(), strict=True):
-        expected = fed.run(method, 3, record=("train",))
-        np.testing.assert_array_equal(history.state.params, expected.state.params)
-        np.testing.assert_array_equal(history.answer, expected.answer)
-        np.testing.assert_array_equal(history.counts["train"], expected.counts["train"])
-        for r, seed in enumerate(fed.seeds):
-            np.testing.assert_array_equal(rounds(method, fed.one(seed), 3)[-1].params, expected.state.params[r])
-
-
 # q-FFL
 
 
@@ -264,14 +244,6 @@ def test_fairbatch_narrows_the_gap_it_is_asked_for():
         gaps = [abs(history.values(gap, "train")[0, -1]) for history in (plain, fair)]
         assert gaps[1] < 0.85 * gaps[0]
         assert fair.state["lambda"][0, 0, label, group] == 0 and plain.state["lambda"][0, 0, label, group] > 0.4
-
-
-def test_runs_that_share_rows_weigh_them_each_in_its_own_way():
-    fed = uneven(ClientTraining("sgd", 0.1, 0, 1, 10))
-    plain, fair = fed.run([FairBatch(0.0), FairBatch(0.3)], 3, record=()).values()
-    assert (plain.answer != fair.answer).any(1).all()
-    for history, alpha in ((plain, 0.0), (fair, 0.3)):
-        np.testing.assert_array_equal(history.answer, fed.run(FairBatch(alpha), 3, record=()).answer)
 
 
 def test_who_does_not_take_part_in_fairbatch_keeps_its_lambda():

@@ -405,43 +405,6 @@ def test_a_group_that_nobody_has_chosen_keeps_its_start(way):
         assert (state["groups"][never] != state.params).any(1).all()
 
 
-def test_methods_that_run_together_give_what_each_gives_by_itself():
-    """All ways of grouping at once, over clients of one group and over such as have rows of several, and some without rows."""
-    methods = [
-        FRL(),
-        E2FL(),
-        E2FL(RankClustering(2), name="clusters"),
-        E2FL(LowestLossInference(3), name="loss"),
-        E2FL(OneShotInference(3), absent="skip", name="oneshot"),
-        E2FL(BinarySearchInference(3), name="binary"),
-    ]
-    fed = blocks(participants=4, each=12)
-    train = fed.shards["train"]
-    mixed = [[train.rows(0, k) if k else train.rows(0, k)[:0] for k in range(9)],
-             [np.r_[train.rows(1, k)[:5], train.rows(1, 8 - k)[5:]] for k in range(9)]]  # fmt: skip
-    fed = replace(fed, shards={**fed.shards, "train": Shards.deal(train.examples, mixed)})
-    together = fed.run(methods, 2)
-    for method in methods:
-        one = fed.one(1)
-        state = alone(method.start(one))
-        for t in (1, 2):
-            state = alone(method.round(one, state, t))
-        found = together[method.name].state
-        assert found.params[1].tobytes() == state.params.tobytes()
-        assert all(found[name][1].tobytes() == value.tobytes() for name, value in state.memory.items())
-
-
-@pytest.mark.parametrize("method", [FRL(), E2FL(), E2FL(OneShotInference(3)), IFCA(3), IFCA(3, known=True)])
-def test_a_run_that_was_stopped_goes_on_to_the_same_bytes(method, tmp_path):
-    fed = blocks(participants=4)
-    whole = fed.run(method, 5)
-    fed.run(method, 2, checkpoint_dir=tmp_path)
-    resumed = fed.run(method, 5, checkpoint_dir=tmp_path)
-    assert resumed.state.params.tobytes() == whole.state.params.tobytes()
-    assert {n: v.tobytes() for n, v in resumed.state.memory.items()} == {n: v.tobytes() for n, v in whole.state.memory.items()}
-    assert resumed.counts["test"].tobytes() == whole.counts["test"].tobytes()
-
-
 def test_ifca_averages_what_was_trained_from_each_model():
     fed = blocks(model=Perceptron((36, 16, 4)), local=ClientTraining("sgd", 0.1, 0, 1, 8), participants=4)
     method = IFCA(3)

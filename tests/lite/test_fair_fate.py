@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy import federation, one_run, rows, uneven
+from toy import federation, rows
 
 from fairfl_lite.clients import ClientTraining, Debias
 from fairfl_lite.clients.debias import TrainingRows
@@ -345,57 +345,6 @@ def test_who_does_not_take_part_does_not_count(method):
     assert np.abs(ours.params - fed.one().init_params()).max() > 1e-3
     if "F_clients" in ours.memory:
         assert np.flatnonzero(np.isnan(ours["F_clients"][0])).tolist() == others.tolist() != []
-
-
-EVERY = pytest.mark.parametrize("method", [*METHODS, FedAvg(Debias("global"))], ids=lambda m: m.name)
-
-
-@EVERY
-@pytest.mark.parametrize("participants", [2, 3])
-def test_clients_without_rows_are_not_drawn_and_change_nothing(method, participants):
-    local = ClientTraining("sgd", 0.1, 0, 2, 0)  # full batches, since the order of rows is drawn by a client's number
-    fed, without = (
-        replace(made, shards={**made.shards, "validation": made.shards["train"]})
-        for made in (
-            federation([0, 30, 0, 40], local=local, participants=participants),
-            federation([30, 40], local=local),
-        )
-    )
-    assert all(fed.one().sample_clients(t).tolist() == [1, 3] for t in range(1, 50))
-    ours, expected = fed.run(method, 3).state, without.run(method, 3).state
-    np.testing.assert_array_equal(ours.params, expected.params)
-    assert np.abs(ours.params - fed.one().init_params()).max() > 1e-3
-    for name, absent in (("weights", 0.0), ("fair", False), ("F_clients", np.nan)):
-        if name in ours.memory:
-            np.testing.assert_array_equal(ours[name][:, [0, 2]], [[absent, absent]])
-            np.testing.assert_array_equal(ours[name][:, [1, 3]], expected[name])
-
-
-@EVERY
-@pytest.mark.parametrize("participants", [0, 2, 3])
-def test_a_run_with_fewer_clients_than_another_is_what_it_is_alone(method, participants):
-    fed = uneven(ClientTraining("sgd", 0.1, 0, 2, 10), participants=participants)
-    assert [len(fed.one(seed).sample_clients(1)) for seed in fed.seeds] == [participants or 3, 2]
-    together = fed.run(method, 3).state
-    for r in range(2):
-        by_itself = one_run(fed, r).run(method, 3).state
-        np.testing.assert_array_equal(by_itself.params[0], together.params[r])
-        for name in by_itself.memory:
-            np.testing.assert_array_equal(by_itself[name][0], together[name][r])
-
-
-def test_settings_that_run_together_give_what_each_gives_alone():
-    fed, lambda0, beta0 = toy(seeds=(0, 1)), [0.1, 0.5, 0.9], [0.99, 0.8, 0.0]
-    methods = [make("eqo", lambda0=weight, beta0=beta, rho=0.05, rounds=4, name=make.__name__)
-               for make in (FairFate, FairFate.published) for weight, beta in zip(lambda0, beta0, strict=True)]  # fmt: skip
-    methods += [*map(FedMom, beta0), *map(FedDemon, beta0)]
-    together = fed.run(methods, 4)
-    assert list(together)[0] == "FairFate lambda0=0.1 beta0=0.99" and list(together)[-1] == "feddemon beta0=0.0"
-    for method, found in zip(methods, together.values(), strict=True):
-        by_itself = fed.run(method, 4)
-        np.testing.assert_array_equal(found.state.params, by_itself.state.params)
-        for name in by_itself.state.memory:
-            np.testing.assert_array_equal(found.state[name], by_itself.state[name])
 
 
 def test_validation_rows_may_stay_with_the_clients():

@@ -1,10 +1,5 @@
 """One federation for tables and images, that nothing wrong passes silently; runs that stop and go on to the same bytes."""
 
-import random
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +10,6 @@ import pytest
 import torch
 from asking import best_model, confusion, first_models, gradient, logits, losses, train
 from toy import federation, images, tables, uneven
-from waiting import FOR_EVER
 
 from fairfl_lite import metrics, streams
 from fairfl_lite.clients import ClientTraining, Debias
@@ -618,40 +612,6 @@ def test_a_kept_run_goes_on_after_secure_sums_and_refuses_what_it_cannot_tell_ap
     assert len(list(tmp_path.iterdir())) == 1
     with pytest.raises(FairFLError, match="depends on a Generator cannot be kept"):
         fed.run(Named(np.random.default_rng(0)), 1, checkpoint_dir=tmp_path)
-
-
-LAST = 25
-CHILD = """
-import sys, time
-sys.path[:] = {path!r}
-from test_federation import OneFederation, make
-train = OneFederation.train
-
-async def slowly(self, params, clients, t, *more, **named):
-    print(t, flush=True)
-    time.sleep(0.02)
-    if t == {last}:
-        {waits}
-    return await train(self, params, clients, t, *more, **named)
-
-OneFederation.train = slowly
-make("fairfed", {folder!r}, rounds=30)
-"""
-
-
-def test_killed_at_any_moment_the_next_run_ends_with_the_same_bytes(tmp_path):
-    """A moment is random, and none of them comes too late: the run waits in one of its rounds."""
-    whole = make("fairfed", None, rounds=30)
-    code = CHILD.format(path=[str(Path(__file__).parent), *sys.path], folder=str(tmp_path), last=LAST, waits=FOR_EVER)
-    for _ in range(2):
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-            while int(process.stdout.readline()) < 2:  # in its second round, or a later one: the first is kept
-                pass
-            time.sleep(random.uniform(0, 0.4))
-            process.kill()
-        assert process.returncode == -signal.SIGKILL
-    assert list(tmp_path.glob("*.npz"))
-    same(make("fairfed", tmp_path, rounds=30), whole)
 
 
 def test_torch_and_numpy_read_rows_alike():

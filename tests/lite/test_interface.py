@@ -1,20 +1,19 @@
-"""What other papers ask of a federation, each in its own terms and on one screen: no method needs a special case."""
+"""What people write themselves: a model that no engine knows, and a method that forgets something."""
 
 from asyncio import sleep
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
-from asking import confusion, first_models, gradient, losses, train
-from toy import federation
+from asking import confusion, first_models, train
 
 from fairfl_lite.clients import ClientTraining
 from fairfl_lite.data import Partition, Table
-from fairfl_lite.engines import Plain, mean_loss
+from fairfl_lite.engines import Plain
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import Federation, Method, State
-from fairfl_lite.methods import QFFL, FedAvg
+from fairfl_lite.methods import FedAvg
 
 pytestmark = pytest.mark.slow
 
@@ -30,78 +29,6 @@ def table(n=300, d=4, seed=0):
 def toy(**options):
     rows = Partition.dirichlet(5.0, 4)
     return Federation.of(table(), rows, (0, 1), ClientTraining("sgd", 0.1, 0, 2, 10), validation=0.25, **options)
-
-
-def test_q_ffl_with_q_zero_is_the_plain_mean():
-    fed = toy()
-    expected = train(fed, first_models(fed), 1).mean(1)
-    np.testing.assert_allclose(fed.run(QFFL(0.0), 1).answer, expected, atol=1e-6)
-
-
-@dataclass(frozen=True)
-class Ditto(Method):
-    """Ditto's shape: a personal model for each client, drawn toward the server's; they are what it answers."""
-
-    pull: float
-    name: str = "ditto"
-
-    async def start(self, fed):
-        return State(fed.init_params(), {"own": np.repeat(fed.init_params()[None], fed.n, axis=0)})
-
-    async def round(self, fed, state, t):
-        clients, near = fed.all_clients, replace(fed.local, prox=self.pull)
-        own = await fed.train(state["own"], clients, t, local=near, toward=state.params)
-        local = await fed.train(state.params, clients, t)
-        return State(fed.average(local, fed.sizes(clients)), {"own": own})
-
-    def answer(self, state):
-        return state["own"]
-
-
-def test_personal_models_are_what_ditto_answers():
-    fed = toy()
-    alone, near = fed.run(Ditto(0.0), 3), fed.run(Ditto(5.0), 3)
-    expected = np.repeat(first_models(fed)[:, None], 4, axis=1)
-    for t in (1, 2, 3):
-        expected = train(fed, expected, t)
-    np.testing.assert_array_equal(alone.answer, expected)  # without a pull: everybody for itself
-    away = [np.abs(h.answer - h.state.params[:, None]).mean() for h in (alone, near)]
-    assert away[1] < 0.7 * away[0]
-    np.testing.assert_array_equal(near.counts["test"][:, -1], confusion(fed, near.answer, "test"))
-
-
-def test_gradients_of_loss_and_of_bias_make_a_common_descent_direction():
-    """EFFL's shape: a direction that lowers every client's loss, from their gradients alone."""
-    fed = toy()
-    params = first_models(fed)
-
-    def both(logits, y, a):  # the loss, and a smooth gap between the groups' rates among the positive rows
-        rate = torch.sigmoid(logits)
-        return torch.stack([mean_loss(logits, y, a), rate[(a == 0) & (y == 1)].mean() - rate[(a == 1) & (y == 1)].mean()])
-
-    (loss, gap), (g, slope) = (np.moveaxis(found, 2, 0) for found in gradient(fed, params, both))
-    np.testing.assert_allclose(loss, losses(fed, params), rtol=1e-5)
-    moved, _ = gradient(fed, (params[:, None] - 0.01 * np.sign(gap)[..., None] * slope).astype(np.float32), both)
-    assert (np.abs(moved[..., 1]) < np.abs(gap)).all()
-    for run in range(2):
-        weights = np.full(4, 0.25)
-        for _ in range(500):  # Frank-Wolfe on the Gram matrix: the shortest convex combination
-            worst = (g[run] @ (weights @ g[run])).argmin()
-            weights = 0.99 * weights + 0.01 * np.eye(4)[worst]
-        step = np.array(params)
-        step[run] -= 1e-3 * weights @ g[run]
-        assert (losses(fed, step)[run] < losses(fed, params)[run]).all()
-
-
-def test_utilities_of_many_models_for_every_agent():
-    """RankFF's shape: every agent ranks every model."""
-    fed = federation([30, 40, 50], features=3, runs=1)
-    models = np.random.default_rng(0).normal(size=(1, 25, fed.model.size)).astype(np.float32)
-    utility = -losses(fed, models, each_model=True)
-    assert utility.shape == (1, 25, 3)
-    best = utility[0, :, 1].argmax()
-    alone = [-losses(fed, models[:, m])[0, 1] for m in range(25)]
-    assert best == int(np.argmax(alone))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,32 @@ from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import ByGroup, Federation, Method, OneFederation, Shards, Standard, State, alone, run_together
 from fairfl_lite.federation.kept import Book
 from fairfl_lite.federation.secagg import SecAgg
-from fairfl_lite.methods import EFFL, FRL, IFCA, QFFL, FairFate, FairFed, FedAvg, FedDemon, LocalOnly, RankFF
+from fairfl_lite.methods import (
+    AFL,
+    E2FL,
+    EFFL,
+    FCFL,
+    FRL,
+    IFCA,
+    QFFL,
+    BinarySearchInference,
+    CoreFed,
+    Ditto,
+    FairBatch,
+    FairFate,
+    FairFed,
+    FairReg,
+    FedAvg,
+    FedDemon,
+    FedMDFG,
+    FedMGDA,
+    FedMom,
+    LocalOnly,
+    LowestLossInference,
+    OneShotInference,
+    RankClustering,
+    RankFF,
+)  # fmt: skip
 from fairfl_lite.models import Dense, Perceptron
 from fairfl_lite.supernets import Supernet
 
@@ -27,11 +52,22 @@ pytestmark = pytest.mark.slow
 LOCAL = ClientTraining("sgd", 0.1, 0, 1, 10)
 SETTINGS = {
     "EFFL": EFFL(0.01, 0.01, 0.01, stages=(1, 1, 1)), "IFCA": IFCA(2, known=True), "FairFate": FairFate(rounds=4),
-    "FedDemon": FedDemon(rounds=4), "RankFF": RankFF(steps=1, J=3), "FCFL": methods.FCFL(first=2),
+    "FedDemon": FedDemon(rounds=4), "RankFF": RankFF(steps=1, J=3), "FCFL": FCFL(first=2),
 }  # fmt: skip
 METHODS = [SETTINGS.get(name) or kind() for name in methods.__all__ if issubclass(kind := getattr(methods, name), Method)]
+VARIANTS = [
+    FairFed(2.0, eta=0.3), FairFed(2.0, rule="exp"), FedAvg(Debias("global"), "gr"), FedMom(0.0), FedDemon(0.8, rounds=4),
+    FairFate("eqo", lambda0=0.5, beta0=0.0, rounds=4), FairFate.published("eqo", lambda0=0.5, rounds=4, name="published"),
+    QFFL(3.0), Ditto(0.3), FairBatch(0.0), FairBatch(0.3, "apsd"), AFL(batch=5), FCFL(np.inf, first=0), FedMGDA(1.0),
+    FedMDFG(1.0, s=1), FairReg(2.0), CoreFed(floor=0.5, M=2.0), RankFF(2, 0.3, J=5, p=2.0), IFCA(3), E2FL(RankClustering(2)),
+    E2FL(LowestLossInference(3)), E2FL(OneShotInference(3), absent="skip"), E2FL(BinarySearchInference(3)),
+]  # fmt: skip
+"""The same at other settings, and at those that take another way through them."""
 SUMS = [method for method in METHODS if not method.must_see]
+WHOLE = (FairFed, AFL, FCFL)
+"""Those that ask every client in every round."""
 ALL = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+EVERY = pytest.mark.parametrize("method", [*METHODS, *VARIANTS], ids=lambda method: method.name)
 VOTES = ("frl", "e2fl")  # on supernets alone
 OWN = (*VOTES, "ditto", "local-only")  # clients have models of their own, so nobody has rows for all of them
 GRADIENTS = (
@@ -81,31 +117,35 @@ def assert_same_bytes(one, other, run=slice(None), other_run=slice(None)):
 
 
 @cache
-def by_itself(method, run):
-    return one_run(three_seeds(method), run).run(method, 4, record=("train", "test"))
+def by_itself(method, run, participants=0):
+    return one_run(three_seeds(method, participants=participants), run).run(method, 4, record=("train", "test"))
 
 
-@ALL
-def test_a_method_alone_on_one_seed_and_in_company_gives_the_same_bytes(method):
+@EVERY
+@pytest.mark.parametrize("participants", [0, 2])
+def test_a_method_alone_on_one_seed_and_in_company_gives_the_same_bytes(method, participants):
     """In the company of other seeds, of other methods, and of itself at another rate."""
-    fed = three_seeds(method)
+    if participants and isinstance(method, WHOLE):
+        return
+    fed = three_seeds(method, participants=participants)
     faster = replace(fed, local=replace(fed.local, lr=2 * fed.local.lr))
-    others = [LocalOnly(), FRL(name="other")] if method.name in VOTES else [QFFL(q=2.0), FairFed(beta=2.0)]
+    others = [LocalOnly(), FRL(name="other")] if method.name in VOTES else [QFFL(q=2.0), FedMom(0.7)]
     pairs = [(fed, others[0]), (faster, method), (fed, method), (faster, others[1])]
     _, fast, found, _ = run_together(pairs, 4, record=("train", "test"))
     for run in range(3):
-        assert_same_bytes(by_itself(method, run), found, 0, run)
+        assert_same_bytes(by_itself(method, run, participants), found, 0, run)
     deployed = [one.answer if isinstance(one.answer, np.ndarray) else one.answer.models for one in (fast, found)]
     assert np.array_equal(*deployed) == (method.name in GRADIENTS)
 
 
 @pytest.mark.parametrize("kind", [VOTES, OWN[len(VOTES) :], ()], ids=["votes", "own models", "one model"])
 def test_all_methods_at_once_give_the_same_bytes(kind):
-    several = [method for method in METHODS if (method.name in kind if kind else method.name not in OWN)]
+    several = [method for method in [*METHODS, *VARIANTS] if (method.name in kind if kind else method.name not in OWN)]
     histories = three_seeds(several[0]).run(several, 4, record=("train", "test"))
-    assert list(histories) == [method.name for method in several]
-    for method, run in ((method, run) for method in several for run in range(3)):
-        assert_same_bytes(by_itself(method, run), histories[method.name], 0, run)
+    for (name, history), method in zip(histories.items(), several, strict=True):
+        assert name.split()[0] == method.name
+        for run in range(3):
+            assert_same_bytes(by_itself(method, run), history, 0, run)
 
 
 class Killed(BaseException):
@@ -113,7 +153,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("after", [1, 3])
-@ALL
+@pytest.mark.parametrize("method", [*METHODS, IFCA(3), E2FL(OneShotInference(3))], ids=lambda method: method.name)
 def test_a_method_that_is_killed_goes_on_to_the_same_bytes(method, after, tmp_path, monkeypatch):
     fed, usual, saved = three_seeds(method), Book.save_runs, []
     options = {"record": ("train", "test"), "checkpoint_dir": tmp_path}

@@ -229,15 +229,6 @@ def test_along_is_flat_where_the_gradient_is_zero_and_drawn_by_seed_and_key():
     assert not np.allclose(xi, looked(fed, 5.0, 7, key="another")[1])
 
 
-def test_the_ray_of_many_seeds_at_once_is_that_of_each():
-    fed = toy(seeds=(0, 1))
-    found = fed.ask(lambda one: local_approx(one, one.init_params(), one.all_clients, 2.0, 6))
-    for seed, (u, xi) in zip(fed.seeds, found, strict=True):
-        u_alone, xi_alone = looked(fed.one(seed), 2.0, 6)
-        np.testing.assert_array_equal(u, u_alone)
-        np.testing.assert_array_equal(xi, xi_alone)
-
-
 # The search, and program (2)
 
 
@@ -344,16 +335,6 @@ def test_a_client_without_rows_takes_no_part():
             np.testing.assert_array_equal(by_itself.answer[0], together.answer[r])
             for name in by_itself.state.memory:
                 np.testing.assert_array_equal(by_itself.state[name][0], together.state[name][r])
-
-
-def test_settings_that_run_together_give_what_each_gives_alone():
-    fed = toy(seeds=(0, 1))
-    methods = [CoreFed(floor=0.05), CoreFed(floor=0.5, M=2.0), *(RankFF(2, 0.3, J=j, p=p) for j in (3, 5) for p in (1.0, 2.0))]
-    for method, found in zip(methods, fed.run(methods, 6).values(), strict=True):
-        by_itself = fed.run(method, 6)
-        np.testing.assert_array_equal(found.answer, by_itself.answer)
-        for name in by_itself.state.memory:
-            np.testing.assert_array_equal(found.state[name], by_itself.state[name])
 
 
 # Images

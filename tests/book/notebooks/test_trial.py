@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
-import psutil
 import pytest
 from small import code, notebook, small_project
-from waiting import FOR_EVER, until
 
 from fairfl_book.notebooks import runner
 from fairfl_book.site import book, html, trial
@@ -139,41 +133,3 @@ def test_what_is_not_as_it_was_built_is_built_again(little, what):
     assert not extra.exists()
     if what == "title":
         assert "Twice" in page.read_text(), "the list of chapters is on every page"
-
-
-BUILD = """
-import sys
-from pathlib import Path
-from fairfl_book.notebooks import runner
-from fairfl_book.site import book, html
-html.BUILDER = (sys.executable, "-c", sys.argv[2])
-book.build(runner.Project(Path(sys.argv[1])))
-"""
-HALTS = f"""
-import sys
-from pathlib import Path
-from sphinx.environment import BuildEnvironment
-from fairfl_book.site import builder
-
-def halt(environment):
-    (Path(environment.doctreedir) / "halted").touch()
-    {FOR_EVER}
-
-BuildEnvironment.check_consistency = halt
-sys.exit(builder.main())
-"""
-
-
-def test_a_killed_builder_does_not_hide_a_warning(make_project):
-    """The builder remembers the pages it has read, and would say nothing of them the second time."""
-    bad = nbformat.v4.new_markdown_cell("# One\n\nSee {nowhere}`it`.")  # told when the page is read
-    project = make_project({"a/one": notebook(bad, "print(1)")})
-    memory = html.memory(project) / "environment.pickle"
-    with subprocess.Popen([sys.executable, "-c", BUILD, str(project.root), HALTS], stderr=subprocess.DEVNULL) as process:
-        until((html.memory(project) / "halted").is_file, process)  # all pages are read, and none is written
-        started = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-        for one in started:
-            os.kill(one.pid, signal.SIGKILL)
-    assert memory.is_file()
-    with pytest.raises(book.BuildError, match="nowhere"):
-        book.build(project)
