@@ -26,6 +26,17 @@ class StorageError(FairFLError):
     """What a disk refused: no room, no permission, a folder that went away."""
 
 
+class LostError(FairFLError):
+    """Clients cannot be reached any more.
+
+    clients : their numbers. workers : who had them, see federation.over. what : what happened, without what to do.
+    """
+
+    def __init__(self, said: str, clients: Iterable[int], workers: Any, what: str) -> None:
+        super().__init__(said)
+        self.clients, self.workers, self.what = tuple(clients), workers, what
+
+
 class BuildError(Exception):
     """The book could not be built: says which notebook failed where, or what the builder complained about."""
 

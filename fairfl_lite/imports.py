@@ -60,6 +60,12 @@ def codes(found: Mapping[str, Path]) -> dict[str, str]:
     return {name: _read(file)[0] for name, file in found.items()}
 
 
+def whole(package: str) -> str:
+    """sha256 over the code of all modules of one of our packages; comments, layout and docstrings do not count."""
+    found = {file.relative_to(_FOLDERS[package]).as_posix(): _read(file)[0] for file in sorted(_FOLDERS[package].rglob("*.py"))}
+    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
+
+
 def modules(module: str) -> dict[str, Path]:
     """A module and the modules of ours that it imports, directly or through others, with their files.
 

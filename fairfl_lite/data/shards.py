@@ -6,6 +6,7 @@ exist. Behind it every engine may trust what it reads.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -73,6 +74,11 @@ class Examples:
         return f"Examples({len(self):,} rows of {shape} features, {self.classes} classes, {self.groups} groups)"
 
     @cached_property
+    def digest(self) -> str:
+        """sha256 of all rows with their labels and groups."""
+        return _digest(self.groups, self.X, self.y, self.a)
+
+    @cached_property
     def few_valued(self) -> np.ndarray:
         """Which features of a table have 50 values or fewer, [feature]."""
         return np.array([len(np.unique(column)) <= 50 for column in self.X.T])
@@ -91,6 +97,14 @@ class Examples:
             same = (self.X[here] == self.X[there]).all(1) & (self.y[here] == self.y[there]) & (self.a[here] == self.a[there])
             first[here] = np.where(same, there, np.arange(begin, begin + len(there)))
         return first
+
+
+def _digest(said: object, *arrays: np.ndarray) -> str:
+    whole = hashlib.sha256(str(said).encode())
+    for array in arrays:
+        whole.update(f"{array.dtype.str}{array.shape}".encode())
+        whole.update(np.ascontiguousarray(array).data)
+    return whole.hexdigest()
 
 
 def _codes(values: Any, rows: int, name: str, many: str, count: int) -> tuple[np.ndarray, int]:
@@ -229,6 +243,24 @@ class Shards:
         """The first `most` rows of each client."""
         kept = [[self.rows(r, k)[:most] for k in range(self.clients)] for r in range(len(self.start))]
         return Shards.deal(self.examples, kept)
+
+    def only(self, clients: np.ndarray) -> Shards:
+        """The same clients, of whom these alone have rows."""
+        stay, made, places, at = np.isin(np.arange(self.clients), clients), dict[tuple[int, ...], np.ndarray](), [], 0
+        for ends in map(tuple, self.start.tolist()):
+            if ends not in made:  # runs that share their rows go on sharing them
+                size = np.where(stay, np.diff(ends), 0)
+                made[ends] = at + np.concatenate([[0], size.cumsum()])
+                places += [np.arange(ends[k], ends[k + 1]) for k in np.flatnonzero(size)]
+                at += int(size.sum())
+        kept = np.concatenate([np.empty(0, np.intp), *places])
+        start = np.array([made[ends] for ends in map(tuple, self.start.tolist())], np.int64)
+        return replace(self, index=self.index[kept], weight=self.weight[kept] if self.weight.size else self.weight, start=start)
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of who holds which row, and of the rows."""
+        return _digest(self.examples.digest, self.index, self.start, self.weight)
 
     def repeat(self, n: int) -> Shards:
         """The same rows for n times as many runs."""

@@ -9,7 +9,7 @@ neither on the order of calls nor on the number of threads, and methods compared
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +34,8 @@ from fairfl_lite.models import Dense, Model
 
 if TYPE_CHECKING:
     from fairfl_lite.data import Images, Partition
+    from fairfl_lite.errors import LostError
+    from fairfl_lite.federation.over import SpreadFederation
 
 Aggregate = Callable[[np.ndarray], np.ndarray]
 FIRST = 8  # rows of a client by which models are compared first, see OneFederation.best_model
@@ -78,6 +80,9 @@ class Federation:
         prediction, no loss and so no metric.
     attack : Attack, optional
         What malicious clients make of the models and gradients that they send; all are honest if None.
+    gone : mapping of int to int
+        Clients that take no part any more, and from which round on: with ``{2: 5}`` client 2 takes part in rounds 1 to 4, and
+        is as a client without rows from round 5 on.
 
     Examples
     --------
@@ -101,6 +106,7 @@ class Federation:
     init_params: np.ndarray | None = None
     diverged: Literal["refuse", "keep"] = "refuse"
     attack: Attack | None = None
+    gone: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -252,6 +258,10 @@ class Federation:
             raise FairFLError(f"Nobody has training rows in the run of seed {self.seeds[int(self.sizes().sum(1).argmin())]}.")
         if self.attack is not None:
             self.attack.check(self.sizes())
+        for k, first in self.gone.items():
+            if not all(isinstance(one, int | np.integer) for one in (k, first)) or not 0 <= k < self.clients or first < 0:
+                raise FairFLError(f"gone tells of clients from 0 to {self.clients - 1} from which round on they take no part, as "
+                                  f"in {{2: 5}}, and not {{{k!r}: {first!r}}}.")  # fmt: skip
         wanted = getattr(self.aggregate, "clients", 0)
         has = (self.sizes() > 0).sum(1)
         there = np.minimum(has, self.participants or has) if wanted else np.zeros(runs, int)
@@ -262,7 +272,7 @@ class Federation:
     def __repr__(self) -> str:
         train = self.shards["train"]
         own = {"participants": self.participants, "attack": self.attack, "engine": "" if self.engine == "fused" else self.engine,
-               "aggregate": None if self.sums_are_plain else self.aggregate}  # fmt: skip
+               "aggregate": None if self.sums_are_plain else self.aggregate, "gone": dict(self.gone)}  # fmt: skip
         said = "".join(f", {name}={value!r}" for name, value in own.items() if value)
         return (f"Federation(seeds={listed(self.seeds)}, clients={self.clients}, rows={len(train.examples):,}, "
                 f"model={self.model!r}, local={self.local!r}{said})")  # fmt: skip
@@ -398,6 +408,84 @@ class Federation:
         )
         return found[0] if isinstance(methods, Method) else Histories(dict(zip(named, found, strict=True)))
 
+    def over(self, cluster: Any, *, lost: Literal["stop", "leave out"] = "stop", patience: float = 600.0, security: Any = None,
+             unprotected: bool = False) -> SpreadFederation:  # fmt: skip
+        """The same federation, whose clients are with the workers of a Dask cluster.
+
+        Each worker is given the rows of its clients, of nobody else, and keeps them. What a method asks travels as models; what
+        comes back are models, counts, losses and gradients. Every run gives the same bits as here. Needs the extra "dask",
+        unless `cluster` is a number.
+
+        Parameters
+        ----------
+        cluster : str, distributed.Client or int
+            The address of a Dask scheduler, or a client of it. A number is for trying things out: so many workers that are
+            played in this process, with messages as they would travel.
+        lost : {"stop", "leave out"}
+            What happens when a worker ends, hangs, or differs from this process. "stop" ends the run with a sentence that names
+            its clients. "leave out" goes on without them from that round on, which `History.gone` tells.
+        patience : float
+            Seconds after which a worker that does not answer counts as lost.
+        security : distributed.Security, optional
+            The certificates for an address that begins with ``tls://``, see `fairfl_lite.federation.certificates`.
+        unprotected : bool
+            Whether an address that others can reach may be plain. Whoever reaches a Dask scheduler can run code on all of its
+            machines, so this is for a network where nobody else is.
+
+        Returns
+        -------
+        SpreadFederation
+            A federation. It is closed by its method ``close``, or at the end of a ``with`` block.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> with fed.over(2) as spread:
+        ...     found = spread.run(FedAvg(), rounds=3)
+        >>> np.array_equal(found.answer, fed.run(FedAvg(), rounds=3).answer)
+        True
+        """
+        from fairfl_lite.federation.over import spread
+
+        return spread(self, cluster, lost=lost, patience=patience, security=security, unprotected=unprotected)
+
+    def at(self, t: int) -> Federation:
+        """The federation of a round: those who are gone by then have no rows.
+
+        Parameters
+        ----------
+        t : int
+            The number of the round; 0 is the start of a method.
+
+        Returns
+        -------
+        Federation
+
+        Examples
+        --------
+        >>> from dataclasses import replace
+        >>> leaving = replace(fed, gone={2: 5})
+        >>> leaving.at(4).sizes()[0].tolist(), leaving.at(5).sizes()[0].tolist()
+        ([1867, 1866, 1867], [1867, 1866, 0])
+        """
+        away = tuple(sorted(int(k) for k, first in self.gone.items() if first <= t))
+        if not away:
+            return self
+        if away not in self._without:
+            stay = np.setdiff1d(np.arange(self.clients), away)
+            shards = {part: held.only(stay) if held.clients == self.clients else held for part, held in self.shards.items()}
+            self._without[away] = replace(self, shards=shards, gone={})
+        return self._without[away]
+
+    def after_losing(self, lost: LostError, t: int) -> Federation:
+        """This federation when clients were lost in round t; here nobody can be."""
+        return self
+
+    @property
+    def contents(self) -> dict[str, Any]:
+        """All that a run depends on, by name; the same wherever the clients are."""
+        return {one.name: getattr(self, one.name) for one in fields(Federation)}
+
     # --- what runs ask one at a time or together, see one.OneFederation and lockstep
 
     def one(self, seed: int | None = None) -> OneFederation:
@@ -516,7 +604,7 @@ class Federation:
         kind, *options = requests[0].kind
         answers: dict[str, Callable[..., list[Any]]] = {
             "train": self._trained, "score": self._scored, "metric": self._measured, "best model": self._best,
-            "logits": self._logits, "gradient": self._pulled, "by group": self._by_group, "summary": self._summarised,
+            "logits": self._logits, "gradient": self._pulled, "counts": self._counted,
         }  # fmt: skip
         return answers[kind](requests, *options)
 
@@ -531,12 +619,18 @@ class Federation:
         keys = {run: streams.keys(self.seeds[run], "train", t, self.clients) for run in {request.run for request in requests}}
         key = np.concatenate([keys[request.run][request.clients] for request in requests])
         self._engine.train(work, theta, local, lr, key, anchor)
+        self._refuse_diverged(requests, theta, t)
+        return [theta[place] for place in places]
+
+    def _refuse_diverged(self, requests: Sequence[Request], theta: np.ndarray, t: int) -> None:
+        """Says whose model is not finite after training, unless that is kept."""
         if self.diverged == "refuse" and not (fine := np.isfinite(theta).all(1)).all():
             wrong = int(fine.argmin())
+            whose = next(i for i, place in enumerate(_places(requests)) if wrong < place.stop)
             client = np.concatenate([request.clients for request in requests])[wrong]
-            raise FairFLError(f"Client {client} of seed {self.seeds[work.run[wrong]]} diverged in round {t}: its model is not "
-                              f"finite, so lower its learning rate ({lr[wrong]:g}).")  # fmt: skip
-        return [theta[place] for place in places]
+            seed, lr = self.seeds[requests[whose].run], requests[whose].own[0]
+            raise FairFLError(f"Client {client} of seed {seed} diverged in round {t}: its model is not finite, so lower its "
+                              f"learning rate ({lr:g}).")  # fmt: skip
 
     def _scored(self, requests: Sequence[Request], on: str, loss: bool) -> list[tuple[np.ndarray, np.ndarray]]:
         work, theta, model = self._asked(self._part(on), requests), *_sent(requests)
@@ -588,6 +682,10 @@ class Federation:
         values, slopes = self._engine.pull(work, *_sent(requests), of)
         return [(values[place], slopes[place]) for place in _places(requests)]
 
+    def _counted(self, requests: Sequence[Request], on: str) -> list[np.ndarray]:
+        census = self._part(on).census()
+        return [census[request.run, request.clients] for request in requests]
+
     def _best(self, requests: Sequence[Request], on: str, count: int) -> list[np.ndarray]:
         """As `losses` would have it, with most rows unread: no loss is negative, so a model is given up when its sum over the
         first rows of a client is above that of another one over all."""
@@ -620,9 +718,7 @@ class Federation:
         """The replicas of those who are asked, one after the other."""
         run = np.repeat([request.run for request in requests], [len(request.clients) for request in requests])
         clients = np.concatenate([request.clients for request in requests])
-        if clients.size and not 0 <= clients.min() <= clients.max() < shards.clients:
-            wrong = clients[(clients < 0) | (clients >= shards.clients)][0]
-            raise FairFLError(f"Clients are numbered from 0 to {shards.clients - 1}, and client {wrong} is asked.")
+        _require_numbers(clients, shards)
         return Work(shards.examples, self.inputs, shards.index, shards.weight, run, shards.start[run, clients],
                     shards.start[run, clients + 1])  # fmt: skip
 
@@ -639,6 +735,10 @@ class Federation:
     @cached_property
     def drawn(self) -> dict[tuple[int, int], np.ndarray]:
         """Who takes part, by run and round, as far as it was asked lately."""
+        return {}
+
+    @cached_property
+    def _without(self) -> dict[tuple[int, ...], Federation]:
         return {}
 
     @cached_property
@@ -659,6 +759,12 @@ class Federation:
         stop = np.cumsum([len(each) for each in rows])
         start = stop - [len(each) for each in rows]
         return replace(work, index=np.concatenate(rows), weight=work.weight[:0], start=start, stop=stop)
+
+
+def _require_numbers(clients: np.ndarray, shards: Shards) -> None:
+    if clients.size and not 0 <= clients.min() <= clients.max() < shards.clients:
+        wrong = clients[(clients < 0) | (clients >= shards.clients)][0]
+        raise FairFLError(f"Clients are numbered from 0 to {shards.clients - 1}, and client {wrong} is asked.")
 
 
 def _of_run(value: Any, run: int) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +39,8 @@ class History:
         The entries of the method's memory that were to be remembered.
     eval_every : int
         The rounds eval_every, 2 eval_every, ... are those recorded.
+    gone : mapping of int to int
+        Clients that took no part any more, and from which round on, see `Federation`. Nobody counts rows of theirs from then.
 
     Examples
     --------
@@ -61,11 +63,13 @@ class History:
     answer: Answer
     memory: Mapping[str, np.ndarray]
     eval_every: int = 1
+    gone: Mapping[int, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         rounds = self.eval_every * next((counts.shape[1] for counts in self.counts.values()), 0)
         parts = ", ".join(self.counts)
-        return f"History({self.method!r}, seeds={listed(self.seeds)}, rounds={rounds}, recorded on {parts or 'nothing'})"
+        gone = f", gone={dict(self.gone)}" if self.gone else ""
+        return f"History({self.method!r}, seeds={listed(self.seeds)}, rounds={rounds}, recorded on {parts or 'nothing'}{gone})"
 
     def values(self, metric: str, on: str = "test") -> np.ndarray:
         """One metric of the answer after each recorded round.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairfl_lite import imports, store
+from fairfl_lite.data.shards import Shards
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation.state import Method, State
 
@@ -30,24 +31,31 @@ class Book:
     both are made of. A file that is not whole, or of another run, is as if it were not there.
     """
 
+    _of: tuple[Method, list[Any], Path] | None
+
     def __init__(self, fed: Federation, method: Method, record: Sequence[str], remember: Sequence[str], folder: Path,
                  eval_every: int = 1) -> None:  # fmt: skip
         self.counts: dict[str, list[np.ndarray]] = {part: [] for part in record}
         self.memory: dict[str, list[np.ndarray]] = {name: [] for name in remember}
-        key = digest(
-            fed,
-            method,
-            [*record, "", *remember, *([eval_every] if eval_every > 1 else [])],
-            _code(fed, method),
-            [np.__version__, *map(version, ("numba", "torch"))],
-        )
-        self.path: Path | None = folder / f"{method.name}-{key[:24]}.npz"
+        recorded = [*record, "", *remember, *([eval_every] if eval_every > 1 else [])]
+        self._of = (method, recorded, folder)
+        self.path: Path | None = None
+        self.belongs_to(fed)
+
+    def belongs_to(self, fed: Federation) -> None:
+        """From now on it is kept as a run of this federation, which may have lost clients."""
+        if self._of:
+            method, recorded, folder = self._of
+            versions = [np.__version__, *map(version, ("numba", "torch"))]
+            key = digest(fed.contents, method, recorded, _code(fed, method), versions)
+            self.path = folder / f"{method.name}-{key[:24]}.npz"
 
     @classmethod
     def empty(cls, record: Sequence[str], remember: Sequence[str]) -> Book:
         """One without a folder."""
         book = cls.__new__(cls)
-        book.counts, book.memory, book.path = {part: [] for part in record}, {name: [] for name in remember}, None
+        book.counts, book.memory = {part: [] for part in record}, {name: [] for name in remember}
+        book.path, book._of = None, None
         return book
 
     def open(self, rounds: int) -> tuple[int, State | None]:
@@ -105,8 +113,8 @@ class Book:
 
 def _code(fed: Federation, method: Method) -> list[str]:
     """The code that a run is made of: of the package's modules all that they import, of others their own file."""
-    parts = (fed, method, fed.model, fed._engine, fed.aggregate)
-    modules = {getattr(part, "__module__", type(part).__module__) for part in parts}
+    parts = (method, fed.model, fed._engine, fed.aggregate)
+    modules = {f"{__package__}.core", *(getattr(part, "__module__", type(part).__module__) for part in parts)}
     inside = f"{__package__.partition('.')[0]}."
     return [imports.digest(name) if name.startswith(inside) else _own(name) for name in sorted(modules)]
 
@@ -130,7 +138,8 @@ def digest(*parts: Any) -> str:
 def _take(whole: Any, part: Any) -> None:
     content = _content(part)
     if isinstance(content, bytes):
-        whole.update(f"{type(part).__name__} {len(content)} ".encode() + content)
+        name = "Shards" if isinstance(part, Shards) else type(part).__name__  # wherever the rows are
+        whole.update(f"{name} {len(content)} ".encode() + content)
         return
     whole.update(f"{type(part).__module__}.{type(part).__qualname__} {len(content)} ".encode())
     for one in content:
@@ -141,6 +150,8 @@ def _content(part: Any) -> bytes | Sequence[Any]:
     """What a setting is made of: its bytes, or its parts."""
     if part is None or part is ... or isinstance(part, bool | int | float | complex | str | bytes | Path | np.generic | type):
         return repr(part).encode()
+    if isinstance(part, Shards):
+        return part.digest.encode()
     if hasattr(part, "detach"):
         part = part.detach().numpy()
     if isinstance(part, np.ndarray) and part.dtype != object:

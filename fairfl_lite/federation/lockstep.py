@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from tqdm import tqdm
 
-from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.errors import FairFLError, LostError, choose
 from fairfl_lite.federation.history import History
 from fairfl_lite.federation.kept import Book
 from fairfl_lite.federation.one import OneFederation, Request, require_answer
@@ -90,8 +90,24 @@ class _Entry:
 
     def __init__(self, fed: Federation, method: Method, book: Book, rounds: int) -> None:
         self.fed, self.method, self.book = fed, method, book
-        self.ones = [OneFederation(fed, run, together=True) for run in range(len(fed.seeds))]
+        self.ones: list[OneFederation] = []
+        self.enter(0)
         self.done, self.states = book.open_runs(rounds, len(fed.seeds))
+
+    def enter(self, t: int) -> None:
+        """Those who take part in round t, or in the start."""
+        now = self.fed.at(t)
+        if not self.ones or self.ones[0].federation is not now:
+            self.ones = [OneFederation(now, run, together=True) for run in range(len(now.seeds))]
+
+    def loses(self, lost: LostError, t: int) -> bool:
+        """Whether it goes on without clients that were lost in round t; clients of others do not matter to it."""
+        fed, before = self.fed.after_losing(lost, t), self.fed
+        if fed is not before:
+            self.fed = fed
+            self.book.belongs_to(fed)
+            self.enter(t)
+        return fed is not before
 
     def checked(self, states: Sequence[Any], t: int) -> list[State]:
         """The states after round t, of which none may be something else or, unless that is kept, not finite."""
@@ -112,7 +128,8 @@ class _Entry:
     def history(self, eval_every: int) -> History:
         counts, memory = self.book.stacked()
         answers = [self.method.answer(state) for state in self.states]
-        return History(self.method.name, self.fed.seeds, counts, stacked(self.states), _one_answer(answers), memory, eval_every)
+        return History(self.method.name, self.fed.seeds, counts, stacked(self.states), _one_answer(answers), memory, eval_every,
+                       dict(self.fed.gone))  # fmt: skip
 
 
 def run_together(pairs: Sequence[tuple[Federation, Method]], rounds: int, *, record: Sequence[str] = ("test",),
@@ -140,21 +157,16 @@ def run_together(pairs: Sequence[tuple[Federation, Method]], rounds: int, *, rec
         )
         entries.append(_Entry(fed, method, book, rounds))
     fresh = [entry for entry in entries if not entry.states]
-    begun = [entry.method.start(one) for entry in fresh for one in entry.ones]
-    for entry, states in _each(fresh, begun):
-        entry.states = entry.checked(states, 0)
+    for entry, states in _whole(fresh, 0, lambda: _started(fresh)):
+        entry.states = states
     for t in tqdm(range(1, rounds + 1), disable=not progress, unit="round"):
         going = [entry for entry in entries if entry.done < t]
-        asked = [
-            entry.method.round(one, state, t) for entry in going for one, state in zip(entry.ones, entry.states, strict=True)
-        ]
-        for entry, states in _each(going, asked):
-            entry.states = entry.checked(states, t)
+        parts = () if t % eval_every else record
+        after, seen = _whole(going, t, lambda going=going, t=t, parts=parts: _rounds(going, t, parts))  # type: ignore[misc]
+        for entry, states in after:
+            entry.states = states
         if t % eval_every:
             continue
-        seen = {part: _shared(going, answered([one._scoring(entry.method.answer(state), None, part) for entry in going
-                                               for one, state in zip(entry.ones, entry.states, strict=True)]))
-                for part in record}  # fmt: skip
         for i, entry in enumerate(going):
             memory = {name: np.stack([np.asarray(state[name]) for state in entry.states]) for name in remember}
             counts = {part: np.stack([counts for counts, _ in found[i][1]]) for part, found in seen.items()}
@@ -162,6 +174,34 @@ def run_together(pairs: Sequence[tuple[Federation, Method]], rounds: int, *, rec
             if checkpoint_dir and (t % checkpoint_every == 0 or t == rounds):
                 entry.book.save_runs(t, entry.states)
     return [entry.history(eval_every) for entry in entries]
+
+
+def _whole(entries: Sequence[_Entry], t: int, do: Callable[[], Result]) -> Result:
+    """What `do` finds with those who take part in round t; it is done anew without clients that are lost in the middle."""
+    for entry in entries:
+        entry.enter(t)
+    while True:
+        try:
+            return do()
+        except LostError as lost:
+            if not any([entry.loses(lost, t) for entry in entries]):
+                raise
+
+
+def _started(entries: Sequence[_Entry]) -> list[tuple[_Entry, list[State]]]:
+    begun = [entry.method.start(one) for entry in entries for one in entry.ones]
+    return [(entry, entry.checked(states, 0)) for entry, states in _each(entries, begun)]
+
+
+def _rounds(
+    going: Sequence[_Entry], t: int, record: Sequence[str]
+) -> tuple[list[tuple[_Entry, list[State]]], dict[str, list[tuple[_Entry, list[Any]]]]]:
+    """The states after round t, and for each part of the data what their answers are worth on it."""
+    asked = [entry.method.round(one, state, t) for entry in going for one, state in zip(entry.ones, entry.states, strict=True)]
+    after = [(entry, entry.checked(states, t)) for entry, states in _each(going, asked)]
+    questions = {part: [one.scoring(entry.method.answer(state), None, part) for entry, states in after
+                        for one, state in zip(entry.ones, states, strict=True)] for part in record}  # fmt: skip
+    return after, {part: _shared(going, answered(asked)) for part, asked in questions.items()}
 
 
 def _each(entries: Sequence[_Entry], asked: Sequence[Coroutine[Request, Any, Result]]) -> list[tuple[_Entry, list[Result]]]:

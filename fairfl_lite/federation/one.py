@@ -107,6 +107,17 @@ class OneFederation:
     def __repr__(self) -> str:
         return f"OneFederation(n={self.n}, seed={self.seed}, model={self.model!r})"
 
+    @property
+    def federation(self) -> Federation:
+        """The federation of all seeds.
+
+        Examples
+        --------
+        >>> one.federation is fed
+        True
+        """
+        return self._fed
+
     # --- what the server knows
 
     @cached_property
@@ -600,7 +611,9 @@ class OneFederation:
         >>> fed.ask(lambda one: one.group_label_counts(one.all_clients))[0].shape
         (3, 2, 2)
         """
-        return self._part(on).census()[self._run, clients]
+        self._part(on)
+        nothing = np.empty((1, 0), np.float32)
+        return await self._ask(("counts", on), clients, nothing, np.zeros(len(clients), np.int64))
 
     @cached_property
     def honest(self) -> OneFederation:

@@ -22,8 +22,7 @@ CLASSES = (
 )  # fmt: skip
 """Classes whose methods are for the reader; what is said of the others is in the docstring of the class."""
 INSIDE = {
-    "Federation": {"together", "sums_are_plain", "added", "checked", "answer", "drawn"},
-    "OneFederation": {"scoring"},
+    "Federation": {"together", "sums_are_plain", "added", "checked", "answer", "drawn", "contents", "after_losing"},
     "SecAgg": {"require", "ids", "by_client", "keys", "members"},
 }
 """Methods that other modules of the library call and no reader does: they have short docstrings and no examples."""
