@@ -199,7 +199,7 @@ def _rounds(
     """The states after round t, and for each part of the data what their answers are worth on it."""
     asked = [entry.method.round(one, state, t) for entry in going for one, state in zip(entry.ones, entry.states, strict=True)]
     after = [(entry, entry.checked(states, t)) for entry, states in _each(going, asked)]
-    questions = {part: [one.scoring(entry.method.answer(state), None, part) for entry, states in after
+    questions = {part: [one._scoring(entry.method.answer(state), None, part) for entry, states in after
                         for one, state in zip(entry.ones, states, strict=True)] for part in record}  # fmt: skip
     return after, {part: _shared(going, answered(asked)) for part, asked in questions.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -87,7 +87,7 @@ class FedGFT(Method):
         scale = np.where(n > 0, 1 / np.where(n > 0, n, 1), 0.0) * [1, -1] * bool((n > 0).all())
         local, gap = np.repeat(state.params[None], len(clients), axis=0), np.nan
         for step in range(self.steps):
-            options = {"t": (t - 1) * self.steps + step + 1, "batch": self.batch}
+            options: dict[str, Any] = {"t": (t - 1) * self.steps + step + 1, "batch": self.batch}
             values, slopes = await fed.value_and_gradient(local, clients, of[0], **options)
             other, slope = await fed.value_and_gradient(local, clients, of[1], **options)
             if not step:

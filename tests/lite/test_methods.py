@@ -10,7 +10,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from every_method import LOCAL, METHODS, OWN, SUMS, VOTES, assert_same_bytes, equal, three_seeds
+from every_method import LOCAL, METHODS, OWN, SUMS, VARIANTS, VOTES, WHOLE, assert_same_bytes, equal, three_seeds
 from toy import one_run, rows, uneven
 
 from fairfl_lite import methods
@@ -19,12 +19,13 @@ from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import ByGroup, Federation, Method, OneFederation, Shards, Standard, State, alone, run_together
 from fairfl_lite.federation.kept import Book
 from fairfl_lite.federation.secagg import SecAgg
-from fairfl_lite.methods import FRL, IFCA, QFFL, FairFed, FedAvg, LocalOnly, RankFF
+from fairfl_lite.methods import E2FL, FRL, IFCA, QFFL, FairFed, FedAvg, FedMom, LocalOnly, OneShotInference, RankFF
 from fairfl_lite.models import Dense
 
 pytestmark = pytest.mark.slow
 
 ALL = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+EVERY = pytest.mark.parametrize("method", [*METHODS, *VARIANTS], ids=lambda method: method.name)
 GRADIENTS = (
     "afl",
     "effl",

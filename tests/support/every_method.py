@@ -4,19 +4,52 @@ import numpy as np
 from toy import rows
 
 from fairfl_lite import methods
-from fairfl_lite.clients import ClientTraining
+from fairfl_lite.clients import ClientTraining, Debias
 from fairfl_lite.federation import Federation, Method, Shards, Standard
-from fairfl_lite.methods import EFFL, IFCA, FairFate, FedDemon, RankFF
+from fairfl_lite.methods import (
+    AFL,
+    E2FL,
+    EFFL,
+    FCFL,
+    IFCA,
+    QFFL,
+    BinarySearchInference,
+    CoreFed,
+    Ditto,
+    FairBatch,
+    FairFate,
+    FairFed,
+    FairReg,
+    FedAvg,
+    FedDemon,
+    FedMDFG,
+    FedMGDA,
+    FedMom,
+    LowestLossInference,
+    OneShotInference,
+    RankClustering,
+    RankFF,
+)  # fmt: skip
 from fairfl_lite.models import Dense, Perceptron
 from fairfl_lite.supernets import Supernet
 
 LOCAL = ClientTraining("sgd", 0.1, 0, 1, 10)
 SETTINGS = {
     "EFFL": EFFL(0.01, 0.01, 0.01, stages=(1, 1, 1)), "IFCA": IFCA(2, known=True), "FairFate": FairFate(rounds=4),
-    "FedDemon": FedDemon(rounds=4), "RankFF": RankFF(steps=1, J=3), "FCFL": methods.FCFL(first=2),
+    "FedDemon": FedDemon(rounds=4), "RankFF": RankFF(steps=1, J=3), "FCFL": FCFL(first=2),
 }  # fmt: skip
 METHODS = [SETTINGS.get(name) or kind() for name in methods.__all__ if issubclass(kind := getattr(methods, name), Method)]
+VARIANTS = [
+    FairFed(2.0, eta=0.3), FairFed(2.0, rule="exp"), FedAvg(Debias("global"), "gr"), FedMom(0.0), FedDemon(0.8, rounds=4),
+    FairFate("eqo", lambda0=0.5, beta0=0.0, rounds=4), FairFate.published("eqo", lambda0=0.5, rounds=4, name="published"),
+    QFFL(3.0), Ditto(0.3), FairBatch(0.0), FairBatch(0.3, "apsd"), AFL(batch=5), FCFL(np.inf, first=0), FedMGDA(1.0),
+    FedMDFG(1.0, s=1), FairReg(2.0), CoreFed(floor=0.5, M=2.0), RankFF(2, 0.3, J=5, p=2.0), IFCA(3), E2FL(RankClustering(2)),
+    E2FL(LowestLossInference(3)), E2FL(OneShotInference(3), absent="skip"), E2FL(BinarySearchInference(3)),
+]  # fmt: skip
+"""The same at other settings, and at those that take another way through them."""
 SUMS = [method for method in METHODS if not method.must_see]
+WHOLE = (FairFed, AFL, FCFL)
+"""Those that ask every client in every round."""
 VOTES = ("frl", "e2fl")  # on supernets alone
 OWN = (*VOTES, "ditto", "local-only")  # clients have models of their own, so nobody has rows for all of them
 
