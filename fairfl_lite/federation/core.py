@@ -604,7 +604,8 @@ class Federation:
         kind, *options = requests[0].kind
         answers: dict[str, Callable[..., list[Any]]] = {
             "train": self._trained, "score": self._scored, "metric": self._measured, "best model": self._best,
-            "logits": self._logits, "gradient": self._pulled, "counts": self._counted,
+            "logits": self._logits, "gradient": self._pulled, "counts": self._counted, "by group": self._by_group,
+            "summary": self._summarised,
         }  # fmt: skip
         return answers[kind](requests, *options)
 

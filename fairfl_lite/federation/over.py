@@ -21,7 +21,7 @@ import sys
 import traceback
 import uuid
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -211,6 +211,12 @@ class SpreadFederation(Federation):
         (found,) = self._elsewhere(("logits", on), on, requests)
         return [found[place] for place in _places(requests)]
 
+    def _summarised(self, requests: Sequence[Request], on: str, of: Callable[..., np.ndarray]) -> list[np.ndarray]:
+        if self._is_here(on):
+            return super()._summarised(requests, on, of)
+        (found,) = self._elsewhere(("summary", on, of), on, requests)
+        return [found[place] for place in _places(requests)]
+
     def _pulled(self, requests: Sequence[Request], on: str, of: Of, t: int, batch: int) -> list[tuple[np.ndarray, np.ndarray]]:
         if self._is_here(on):
             return super()._pulled(requests, on, of, t, batch)
@@ -348,6 +354,10 @@ class _Expected:
             self._require(arrays, ((n, many), np.float64), ((n, many, size), np.float64 if exact else self.dtype))
             for array in arrays:
                 self._require_finite(array[rows > 0])
+        elif name == "summary":
+            if len(arrays) != 1 or not arrays[0].ndim or len(arrays[0]) != n or arrays[0].dtype.kind not in "biuf":
+                raise _Malformed("no summary of numbers for each client")
+            self._require_finite(arrays[0][rows > 0])
         elif name == "counts":
             self._require(arrays, ((n, groups, classes), np.int64))
             if (arrays[0] < 0).any() or (arrays[0].sum((1, 2)) != rows).any():
