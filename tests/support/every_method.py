@@ -24,6 +24,7 @@ from fairfl_lite.methods import (
     FedDemon,
     FedMDFG,
     FedMGDA,
+    FedMinMax,
     FedMom,
     LowestLossInference,
     OneShotInference,
@@ -48,7 +49,7 @@ VARIANTS = [
 ]  # fmt: skip
 """The same at other settings, and at those that take another way through them."""
 SUMS = [method for method in METHODS if not method.must_see]
-WHOLE = (FairFed, AFL, FCFL)
+WHOLE = (FairFed, AFL, FCFL, FedMinMax)
 """Those that ask every client in every round."""
 VOTES = ("frl", "e2fl")  # on supernets alone
 OWN = (*VOTES, "ditto", "local-only")  # clients have models of their own, so nobody has rows for all of them
