@@ -29,7 +29,19 @@ LIBRARY = (
 )  # fmt: skip
 PAPERS = tuple(sorted(path.parent.name for path in (ROOT / "book" / "papers").glob("*/__init__.py")))
 BEFORE, AFTER = (
-    ("processes", "shapes", "markup", "looks", "results", "settings", "cards", "datacards", "experiments", "notions"),
+    (
+        "processes",
+        "shapes",
+        "markup",
+        "looks",
+        "results",
+        "settings",
+        "cards",
+        "datacards",
+        "methodcards",
+        "experiments",
+        "notions",
+    ),
     ("ledger", "figures", "notebooks", "site", "bench", "new", "cli"),
 )
 ORDER = [

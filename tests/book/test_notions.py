@@ -1,7 +1,6 @@
 """The search for federations in which two notions of fairness exclude each other, against plain Python with fractions.
 
-Nothing of `fairfl_book.notions` or of the metrics is used on the other side: rules are sets of signs, and people are listed
-one by one.
+Nothing of `fairfl_book.notions` or of the metrics is used on the other side: rules are sets of patterns, people are in a list.
 """
 
 from __future__ import annotations
