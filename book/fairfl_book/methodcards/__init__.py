@@ -30,8 +30,8 @@ ASKS = {
 """What a method asks of its clients, by the name of the question in the library."""
 NEEDS = {
     "server rows": "rows at the server",
-    "everybody": "every client in every round",
-    "groups": "the group of every row or client",
+    "everybody": "all clients in every round",
+    "groups": "known groups",
     "supernet": "a network whose edges are chosen",
 }
 """What a method needs beside clients who train."""
