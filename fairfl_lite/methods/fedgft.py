@@ -20,9 +20,9 @@ class FedGFT(Method):
 
     The gap of the federation is ``F = S_0 / n_0 - S_1 / n_1``, where S_a is the sum of the scores sigmoid(logit) of group a and
     n_a the number of its rows. It is a mean over clients: ``F = sum_k (n_k / n) F_k`` with ``F_k = (S_0k / n_k) / (n_0 / n) -
-    (S_1k / n_k) / (n_1 / n)``. So each client can push F by itself: it minimises ``F_k-th loss + gamma c F_k``, where c is the
-    slope of the penalty at the F of the whole federation: ``c = F`` for F^2 / 2 and ``c = sign(F)`` for |F|. The server tells
-    c, and averages with n_k / n. It needs sums alone.
+    (S_1k / n_k) / (n_1 / n)``. So each client can push F by itself: it minimises its mean loss plus ``gamma c F_k``, where c is
+    the slope of the penalty at the F of the whole federation: ``c = F`` for F^2 / 2 and ``c = sign(F)`` for |F|. The server
+    tells c, and averages with n_k / n. It needs sums alone.
 
     A client takes `steps` gradient steps in a round, and c is the same in all of them. c is that of the model which clients are
     given, for which they send S_0k and S_1k before they train. The released code takes the gap of the round before, which is 0
@@ -87,13 +87,12 @@ class FedGFT(Method):
         scale = np.where(n > 0, 1 / np.where(n > 0, n, 1), 0.0) * [1, -1] * bool((n > 0).all())
         local, gap = np.repeat(state.params[None], len(clients), axis=0), np.nan
         for step in range(self.steps):
-            options: dict[str, Any] = {"t": (t - 1) * self.steps + step + 1, "batch": self.batch}
-            values, slopes = await fed.value_and_gradient(local, clients, of[0], **options)
-            other, slope = await fed.value_and_gradient(local, clients, of[1], **options)
+            drawn = (t - 1) * self.steps + step + 1
+            values, slopes = await fed.value_and_gradient(local, clients, of[0], t=drawn, batch=self.batch)
+            other, slope = await fed.value_and_gradient(local, clients, of[1], t=drawn, batch=self.batch)
             if not step:
-                if self.batch:
-                    scores = [(await fed.value_and_gradient(local, clients, one))[0] for one in of]
-                    values, other = scores
+                if self.batch:  # the gap is that of all rows
+                    values, other = [(await fed.value_and_gradient(local, clients, one))[0] for one in of]
                 gap = fed.sum(np.stack([values[:, 1], other], axis=1), shares) @ scale
                 c = gap if self.penalty == "square" else np.sign(gap)
             push = slopes[:, 1].astype(np.float64) * scale[0] + slope.astype(np.float64) * scale[1]

@@ -197,7 +197,7 @@ async def accuracies_of(fed: OneFederation, answer: Answer, on: str = "test") ->
         return metrics.accuracy(await fed.confusion(answer, on=on))
     group = await groups_of(fed, np.arange(fed.n))
     if not isinstance(answer, Models):
-        if not isinstance(answer, np.ndarray) or answer.ndim != 1:
+        if isinstance(answer, np.ndarray) and answer.ndim != 1:
             raise FairFLError("Models of single clients are asked about their groups one lot at a time: see accuracies_alone.")
         return metrics.accuracy(await fed.confusion(answer, on=on))[group]
     found = np.empty(fed.n)
