@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fairfl_book.experiments.base import Experiment, grid
+from fairfl_lite import store
 from fairfl_lite.data import Partition, Table
 from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation import run_together
@@ -50,10 +52,11 @@ def cell(dataset: str, federation: str, method: str, seeds: Sequence[int]) -> pd
 
 @dataclass(frozen=True)
 class OwnTable:
-    """A reader's table of one row per person, and which of its columns mean what."""
+    """A reader's table of one row per person, which of its columns says who holds a row, and what `read` was given."""
 
     rows: Table
     clients: str
+    given: Mapping[str, str | None]
 
     @classmethod
     def read(cls, path: Path, label: str, sensitive: str, clients: str, favourable: str | None = None,
@@ -66,11 +69,14 @@ class OwnTable:
         for column in (label, sensitive, clients):
             choose(column, list(frame.columns), f"column of {path.name} named")
         features = [column for column in frame.columns if column not in (label, sensitive, clients)]
-        given = {"favourable": _as_in(frame[label], favourable), "privileged": _as_in(frame[sensitive], privileged)}
-        rows = Table.from_frame(frame, label=label, sensitive=sensitive, features=features, encoding="onehot", **given)
+        rows = Table.from_frame(frame, label=label, sensitive=sensitive, features=features, encoding="onehot",
+                                favourable=_as_in(frame[label], favourable),
+                                privileged=_as_in(frame[sensitive], privileged))  # fmt: skip
         if rows.a.max() != 1:
             raise FairFLError(f"The arena compares two groups, and {sensitive} has {rows.a.max() + 1}: say --privileged VALUE.")
-        return cls(rows, clients)
+        given = {"path": str(path.resolve()), "label": label, "sensitive": sensitive, "clients": clients,
+                 "favourable": favourable, "privileged": privileged}  # fmt: skip
+        return cls(rows, clients, given)
 
     @property
     def make(self) -> Make:
@@ -98,10 +104,27 @@ def estimate(own: OwnTable, methods: Sequence[str], seeds: int, rounds: int) -> 
     return took * seeds * rounds / few
 
 
+@lru_cache(maxsize=1)
+def _read(digest: str, path: str, **given: Any) -> OwnTable:
+    """The table, read once as long as it is the same."""
+    own = OwnTable.read(Path(path), **given)
+    if own.rows.digest != digest:
+        raise FairFLError(f"{path} changed while it was being compared: start again.")
+    return own
+
+
+def own_cell(method: str, rounds: int, digest: str, seeds: Sequence[int], **given: Any) -> pd.DataFrame:
+    """One method on a reader's table, whose digest makes the cell another when the table changes."""
+    own = _read(digest, **given)
+    return measured(own.rows, own.make, CONTESTANTS[method], seeds, rounds)
+
+
 def compared(own: OwnTable, methods: Sequence[str], seeds: int, rounds: int) -> pd.DataFrame:
-    """All settings of these methods, as `measured` gives them, in a federation called "own"."""
-    frames = [measured(own.rows, own.make, CONTESTANTS[name], range(seeds), rounds) for name in methods]
-    return pd.concat(frames, ignore_index=True).assign(federation="own")
+    """All settings of these methods, as `measured` gives them, in a federation called "own". Methods that are finished are kept,
+    so that a run that was stopped goes on with the others."""
+    cells = [{**own.given, "digest": own.rows.digest, "method": name, "rounds": rounds} for name in methods]
+    frame = Experiment("arena/own", own_cell, cells).frame(seeds, store.root() / ".fairfl" / "cells")
+    return frame.assign(federation="own")
 
 
 def verdicts(frame: pd.DataFrame, rule: str, against: str = "fedavg") -> pd.DataFrame:

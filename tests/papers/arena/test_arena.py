@@ -235,12 +235,45 @@ def test_a_diverged_setting_is_kept_without_metrics():
     assert frame[frame.level == 1].value.isna().all() and frame[frame.level == 0].query("metric == 'acc'").value.notna().all()
 
 
-def test_a_readers_own_table_is_compared(short, tmp_path, capsys):
-    rows = little(900)
+def test_a_comparison_that_was_stopped_goes_on_with_the_other_methods(short, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
+    written(tmp_path / "my.csv", little(600))
+    own = runs.OwnTable.read(tmp_path / "my.csv", "paid", "sex", "region", "yes")
+    usual, asked = runs.measured, []
+
+    def measured(rows, make, settings, *more):
+        if len(asked) == 1:
+            raise KeyboardInterrupt
+        asked.append(settings[0].method.name)
+        return usual(rows, make, settings, *more)
+
+    monkeypatch.setattr(runs, "measured", measured)
+    with pytest.raises(KeyboardInterrupt):
+        runs.compared(own, ["fedavg", "fedgft"], 2, 2)
+    monkeypatch.setattr(runs, "measured", lambda *given: asked.append(given[2][0].method.name) or usual(*given))
+    frame = runs.compared(own, ["fedavg", "fedgft"], 2, 2)
+    assert asked == ["fedavg", "fedgft"] and set(frame.method) == set(asked)
+    alone = usual(own.rows, own.make, short["fedavg"], range(2), 2)
+    np.testing.assert_array_equal(frame[frame.method == "fedavg"].value, alone.value)
+    written(tmp_path / "my.csv", little(600, seed=1))
+    changed = runs.OwnTable.read(tmp_path / "my.csv", "paid", "sex", "region", "yes")
+    assert len(runs.compared(changed, ["fedavg"], 2, 2)) == len(alone) and asked == ["fedavg", "fedgft", "fedavg"]
+    with pytest.raises(FairFLError, match="my.csv changed while it was being compared: start again"):
+        runs.compared(own, ["group-thresholds"], 2, 2)
+
+
+def written(path, rows):
+    """A table of four regions as a CSV file."""
     frame = pd.DataFrame(rows.X, columns=list(rows.features))
     frame["paid"], frame["sex"] = np.where(rows.y == 1, "yes", "no"), np.where(rows.a == 1, "m", "f")
-    frame["region"] = np.array(list("nsew"))[np.arange(900) % 4]
-    frame.to_csv(tmp_path / "my.csv", index=False)
+    frame["region"] = np.array(list("nsew"))[np.arange(len(frame)) % 4]
+    frame.to_csv(path, index=False)
+
+
+def test_a_readers_own_table_is_compared(short, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
+    rows = little(900)
+    written(tmp_path / "my.csv", rows)
     given = ["arena", "--federation", str(tmp_path / "my.csv"), "--label", "paid", "--sensitive", "sex", "--clients", "region",
              "--favourable", "yes", "--seeds", "3", "--rounds", "4", "--out", str(tmp_path / "all.csv")]  # fmt: skip
     assert cli.main([*given, "--estimate"]) == 0
