@@ -44,8 +44,10 @@ paper: $(STAMP) ## measure the results at the papers' own scale, into results/
 picture: book ## make README's picture anew from the front page; needs Chromium
 	@PYTHONPATH=tools $(BIN)/python -m picture
 
-lab: $(STAMP) ## open the notebooks in JupyterLab
-	@$(BIN)/jupyter lab --notebook-dir . --LabApp.default_url /lab/tree/notebooks \
+lab: $(STAMP) ## open copies of the notebooks in JupyterLab, in lab/
+	@$(BIN)/python -m fairfl_book.notebooks.lab
+	@$(BIN)/jupyter lab --notebook-dir lab --LabApp.default_url /lab/tree/notebooks \
+	  --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate \
 	  --LabApp.custom_css True --ServerApp.tornado_settings static_custom_path=$(CURDIR)/book/lab
 
 bench: $(STAMP) ## measure the speed of local training on this machine

@@ -17,10 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import fairfl_lite
 from fairfl_lite.errors import BuildError, FairFLError, did_you_mean, refused
+
+if TYPE_CHECKING:
+    from fairfl_book.notebooks.runner import Project
 
 CLAIM_COLUMNS = ["id", "paper", "where", "kind", "printed", "measured", "low", "high", "seeds", "verdict", "notebook"]
 MOST_CLAIMS = 10
@@ -79,9 +82,13 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("names", nargs="*", metavar="NAME", help="datasets, all of them if none is named")
 
     run = command("run", do_run, "run one notebook and make its page")
-    run.add_argument("notebook", metavar="NOTEBOOK", help="a path, or a short name such as fairfed/2_tables")
-    run.add_argument("-p", dest="changes", action="append", default=[], metavar="name=value")
-    run.add_argument("--profile", default="quick", metavar="quick|paper")
+    run.add_argument("notebook", nargs="?", metavar="NOTEBOOK", help="a path, or a short name such as fairfed/2_tables")
+    run.add_argument("-p", dest="changes", action="append", default=[], metavar="name=value",
+                     help="another value of a parameter, as in -p seeds=5, once for each; the run gets its own page")  # fmt: skip
+    run.add_argument("--profile", default="quick", metavar="quick|paper",
+                     help="quick, as on the pages (the default), or paper, at the paper's own scale")  # fmt: skip
+    run.add_argument("--list", action="store_true",
+                     help="list the notebooks, or the one that is named, with parameters, limits and default values")  # fmt: skip
     run.add_argument("--why", action="store_true", help="only say why it would be run")
 
     build = command("build", do_build, "run every notebook that is not up to date and build the book")
@@ -182,6 +189,10 @@ def do_run(args: argparse.Namespace) -> int:
     from fairfl_book.site import book
 
     project = runner.Project.find()
+    if args.list:
+        return _list_notebooks(project, [project.name(args.notebook)] if args.notebook else project.names())
+    if args.notebook is None:
+        raise FairFLError("Name a notebook, as in fairfl run fairfed/2_tables: fairfl run --list shows all of them.")
     name = project.name(args.notebook)
     overrides = dict(_change(text) for text in args.changes)
     job = runner.job(project, name, args.profile, overrides)
@@ -201,6 +212,17 @@ def do_run(args: argparse.Namespace) -> int:
         raise BuildError(str(failures[0]))  # a trial with other values says nothing about the page
     book.settle(project, [job], failures)
     print(f"{name}: {done}, see {_near(project.root / 'executed' / f'{name}.ipynb')}")
+    return 0
+
+
+def _list_notebooks(project: Project, names: Sequence[str]) -> int:
+    """Print the notebooks, each with its parameters: what may be given by -p, within which limits."""
+    from fairfl_book.notebooks import outputs, parameters
+
+    for name in names:
+        print(name)
+        for parameter in parameters.declared(outputs.source(project.source(name))).values():
+            print(f"    {parameter}")
     return 0
 
 

@@ -13,6 +13,9 @@ SPARE_COLOURS = ("#AA0000", "#0000CD", "#AA4499", "#00CED1", "#661100")
 BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK = COLOURS
 INDIGO, WINE, TEAL, OLIVE, PURPLE, GREY, BROWN, FOREST = MORE_COLOURS
 
+SHARP = "sharp"
+"""In the metadata of a picture: the same with twice the pixels, for the page. A reference does without."""
+
 
 class Look(NamedTuple):
     """How a method or a group is called in a legend, its colour, and its marker."""

@@ -34,6 +34,8 @@ def project(make_project, monkeypatch):
         (["run", "a/one", "-p", "x=2"], "within 0..1"),
         (["run", "a/one", "-p", "x=many"], "must be float"),
         (["run", "a/one", "-p", "x"], "-p name=value"),
+        (["run"], "Name a notebook"),
+        (["run", "a/noe", "--list"], "did you mean a/one"),
         (["run", "a/one", "--profile", "papre"], "did you mean paper"),
         (["data", "fetch", "adlut"], "did you mean adult"),
         (["paper", "fairfed/tabel1"], "did you mean fairfed/table"),
@@ -109,6 +111,20 @@ def test_a_notebook_that_cannot_be_opened_gets_one_sentence(project, capsys, how
     assert cli.main(["run", "a/one", "--why"]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "is not a readable notebook" in said
+
+
+def test_notebooks_are_listed_with_their_parameters(project, capsys):
+    assert cli.main(["run", "--list"]) == 0
+    assert capsys.readouterr().out == "a/one\n    x: float, 0..1, default 0.5 (a number)\nbad\n"
+    assert cli.main(["run", "bad", "--list"]) == 0
+    assert capsys.readouterr().out == "bad\n"
+
+
+def test_help_explains_what_may_be_changed(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "-p seeds=5" in said and "--list" in said and "at the paper's own scale" in said
 
 
 @pytest.mark.parametrize(("written", "meant"), [("bild", "build"), ("claim", "claims"), ("refrences", "references")])

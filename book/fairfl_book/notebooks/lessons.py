@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 QUESTION = re.compile(r"\{exercise(?:-start)?\}.*\n:label: (\S+)")
 SOLUTION = re.compile(r"\{solution\} (\S+)")
+FIRST = "# Run all cells above first: in the menu Run, choose Run All Above Selected Cell."
+DOTS = "# Replace the dots by your answer. Then run this cell and the next one, which checks it."
 CODE = re.compile(r"^```python\n(.*?)\n```$", re.M | re.S)
 
 
@@ -76,6 +78,17 @@ def student(notebook: NotebookNode) -> NotebookNode:
     return made
 
 
+def with_hints(notebook: NotebookNode) -> NotebookNode:
+    """A copy in which the cell of each answer says what to do, and the first of them what to run before."""
+    made = deepcopy(notebook)
+    first = True
+    for cell in made.cells:
+        if tagged(cell, "answer"):
+            cell.source = "\n".join([*([FIRST] if first else []), DOTS, cell.source])
+            first = False
+    return made
+
+
 def instructor(notebook: NotebookNode) -> NotebookNode:
     """A copy whose answers are the solutions; what the checks say of them appears when it is run."""
     made = deepcopy(notebook)
@@ -98,8 +111,9 @@ def make(project: Project, folder: Path) -> Sequence[str]:
                 continue
         except FairFLError as error:
             raise FairFLError(f"{name}: {error}") from None
-        for version in (student, instructor):
-            outputs.write(minutes.stated(version(notebook)), folder / version.__name__ / f"{name}.ipynb")
+        notebook = minutes.stated(notebook)
+        for version, lesson in (("student", with_hints(student(notebook))), ("instructor", instructor(notebook))):
+            outputs.write(lesson, folder / version / f"{name}.ipynb")
         made.append(name)
     return made
 

@@ -24,6 +24,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairfl_book import looks
 from fairfl_book.shapes import ANY, SIZE, TEXT, WORD, fit
 from fairfl_lite import store
 from fairfl_lite.errors import FairFLError, choose
@@ -178,6 +179,8 @@ def keep(executed: NotebookNode, path: Path) -> bool:
         if cell.cell_type == "code":
             made = outputs[cell["id"]]
             cell.outputs, cell.execution_count = deepcopy(made.outputs), made.execution_count
+            for output in cell.outputs:
+                output.get("metadata", {}).pop(looks.SHARP, None)
     changed = path.read_text() != dumps(reference)
     if changed:
         write(reference, path)
@@ -197,6 +200,11 @@ def compare(executed: NotebookNode, reference: NotebookNode) -> list[str]:
         wider = float(other.metadata.get("fairfl", {}).get("tolerance", 0.0))
         found += [f"code cell {number}: {text}" for text in _compare_cells(cell, other, wider)]
     return found
+
+
+def differ(cell: NotebookNode, other: NotebookNode) -> bool:
+    """Whether two cells show different things, beyond the tolerances."""
+    return any(_compare_cells(cell, other, 0.0))
 
 
 def compare_text(ours: str, theirs: str, *, wider: float = 0.0, figure: bool = False) -> str | None:

@@ -37,7 +37,10 @@ _CHOICES = re.compile(r"^one of (?P<choices>[^:]+?)\s*(?::|$)")
 
 @dataclass(frozen=True)
 class Parameter:
-    """One assignment of the parameters cell; `low`, `high` and `choices` hold for every element of a list."""
+    """One assignment of the parameters cell; `low`, `high` and `choices` hold for every element of a list.
+
+    `meaning` is what the comment says beside the limits.
+    """
 
     name: str
     kind: str
@@ -47,6 +50,14 @@ class Parameter:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
+    meaning: str = ""
+
+    def __str__(self) -> str:
+        """The line of `fairfl run --list`: type, limits, default and meaning."""
+        low, high = ("" if end is None else f"{end:g}" for end in (self.low, self.high))
+        limits = f"one of {'|'.join(self.choices)}" if self.choices else f"{low}..{high}" if low or high else ""
+        said = ", ".join(filter(None, (self.annotation, limits, f"default {self.default!r}")))
+        return f"{self.name}: {said}" + (f" ({self.meaning})" if self.meaning else "")
 
     @property
     def annotation(self) -> str:
@@ -176,14 +187,17 @@ def _parameter(statement: ast.stmt, comments: Mapping[int, str]) -> Parameter:
     comment = comments.get(statement.end_lineno or statement.lineno, "")
     low = high = None
     choices: tuple[str, ...] = ()
+    meaning = comment
     if match := _RANGE.match(comment):
         low, high = (float(end) if end else None for end in match.group("low", "high"))
         if kind not in ("int", "float"):
             raise FairFLError(f"Parameter {name} is {kind}: only numbers can have a range.")
+        meaning = comment[match.end() :].strip()
     elif match := _CHOICES.match(comment):
         choices = tuple(choice.strip() for choice in match["choices"].split("|"))
+        meaning = comment[match.end() :].strip()
     parameter = Parameter(name, kind, many, optional, default, low, high, choices)
-    return Parameter(name, kind, many, optional, parameter.check(default), low, high, choices)
+    return Parameter(name, kind, many, optional, parameter.check(default), low, high, choices, meaning)
 
 
 def _annotation(node: ast.expr) -> tuple[str, bool, bool]:

@@ -7,11 +7,13 @@ extension, named in _config.yml, that puts the trial in the place of the chapter
 
 from __future__ import annotations
 
+import html as html_text
 import json
 import os
 import re
 import shutil
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +39,9 @@ def make(job: Job) -> Path:
     default = html.html(job.project) / f"{name}.html"
     whole = default.is_file() and (html.memory(job.project) / "environment.pickle").is_file()
     whole = whole and (job.project.root / f"{name}.ipynb").is_file()
-    notebook = book.page(runner.executed(job))
+    usual_run = runner.job(job.project, job.name).executed
+    before = outputs.read(usual_run if usual_run.is_file() else job.project.source(job.name))
+    notebook = book.page(beside_default(runner.executed(job), before))
     usual = os.path.relpath(default, made.parent) if default.is_file() else None
     _announce(notebook, _banner(job, usual))
     text = outputs.dumps(notebook)
@@ -105,15 +109,52 @@ def _write(source: Path, name: str, text: str, work: Path) -> None:
         raise BuildError(f"The page of the trial was not written: {done}")
 
 
+def beside_default(trial: NotebookNode, usual: NotebookNode) -> NotebookNode:
+    """The run of a trial in which each result that the new values changed is followed by that with the default values.
+
+    `usual` is the run with the default values, or the notebook with its stored outputs. A figure of it has no number here, since
+    it is on the book's page, and places that links lead to are those of the trial.
+    """
+    import nbformat
+
+    made = deepcopy(trial)
+    defaults = {cell["id"]: cell for cell in usual.cells if cell.cell_type == "code"}
+    made.cells = []
+    for cell in trial.cells:
+        made.cells.append(deepcopy(cell))
+        default = defaults.get(cell["id"])
+        if cell.cell_type != "code" or default is None or not default.outputs or not outputs.differ(cell, default):
+            continue
+        label = nbformat.v4.new_markdown_cell("*With the default values:*", id=f"{cell['id']}-label"[-64:])
+        # The builder leaves out a cell without source.
+        results = nbformat.v4.new_code_cell(
+            "# as in the book", id=f"{cell['id']}-default"[-64:], metadata={"tags": ["remove-input"]}
+        )
+        results.outputs = deepcopy(default.outputs)
+        for output in results.outputs:
+            words = output.get("metadata", {}).pop("fairfl", None)
+            if words:  # not through figures.show: a picture with its alternative text
+                alt = html_text.escape(words["alt"], quote=True)
+                source = f"data:image/png;base64,{output.data['image/png']}"
+                kind = ' class="photograph"' if words.get("photograph") else ""
+                output.data = nbformat.from_dict({"text/html": f'<img{kind} alt="{alt}" src="{source}">'})
+            elif "text/html" in output.get("data", {}):
+                output.data["text/html"] = re.sub(r'\sid="[^"]*"', "", output.data["text/html"])
+        made.cells += [label, results]
+    return made
+
+
 def _banner(job: Job, default: str | None) -> str:
     """What was changed, and where the page with the book's own values is."""
-    changes = ((name, json.dumps(job.defaults[name]), json.dumps(value)) for name, value in job.changed.items())
-    lines = "\n".join(f"- `{name}` from `{before}` to `{after}`" for name, before, after in changes)
+    changes = ((name, json.dumps(job.defaults[name]), json.dumps(value)) for name, value in job.values.items())
+    rows = (f"| `{name}` | `{was}` | {f'**`{now}`**' if now != was else 'the same'} |" for name, was, now in changes)
+    table = "\n".join(["| parameter | default | in this run |", "|---|---|---|", *rows])
     usual = f'<a href="{default}">the page of the book</a>, with its default values,' if default else "the default values"
     unbuilt = "" if default else " The book is not built yet: `fairfl build` makes the page with them."
     return (
         ":::{admonition} A trial, not a page of the book\n:class: caution fairfl-trial\n\n"
-        f"This run changed\n\n{lines}\n\nThe text was written for {usual} and may not fit.{unbuilt}\n:::"
+        f"{table}\n\nWhere a result changed, the one with the default values is below it. "
+        f"The text was written for {usual} and may not fit.{unbuilt}\n:::"
     )
 
 

@@ -57,8 +57,13 @@ def test_changed_values_have_a_page_in_the_books_look_beside_the_book(little):
     page = tried(little, x="0.75")
     text = page.read_text()
     assert page.is_relative_to(little.root / "_build" / "trials")
-    assert re.search(r"x</span></code> from <code[^>]*><span[^>]*>0.5</span></code> to <code[^>]*><span[^>]*>0.75<", text)
+    banner = re.sub(r"<[^>]+>|\s+", " ", text[text.index("A trial, not a page") :])
+    assert re.search(r"parameter +default +in this run +x +0.5 +0.75 +n +1 +the same", banner)
     assert "x is 0.75" in text
+    beside = text[text.index("x is 0.75") :]
+    assert beside.index("With the default values") < beside.index("x is 0.5"), "the old result is under the new one"
+    assert text.count("With the default values:") == 2, "one for the text, one for the figure, none for what is as it was"
+    assert len(re.findall(r'<img[^>]*alt="A line that rises."', text)) == 2 and text.count('id="fig-a"') == 1
     assert "Fig. 1" in text
     missing = [path for path in led(page) if not path.exists()]
     assert missing == []
@@ -83,7 +88,7 @@ def test_a_trial_without_a_book_says_so(make_project):
     page = tried(project, x="0.75", n="2")
     text = page.read_text()
     assert "The book is not built yet" in text
-    assert text.count("to <code") == 2
+    assert "the same" not in text and text.count("With the default values:") == 0, "nothing is stored of this notebook"
     assert (project.root / "_build" / "trials" / "_static" / "book.css") in led(page)
     assert not (project.root / "executed").exists()
     assert not html.html(project).exists()
