@@ -195,12 +195,6 @@ def test_root_is_found_from_inside_the_project(tmp_path: Path, monkeypatch: pyte
     assert store.root() == Path(fairfl_lite.__file__).parents[1]
 
 
-def test_provenance_is_plain_json() -> None:
-    target = save(frame()).with_suffix(".json")
-    assert target.read_text().endswith("}\n")
-    assert json.loads(target.read_text())["command"] == "fairfl x"
-
-
 def test_a_wrong_root_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path / "nowhere"))
     with pytest.raises(FairFLError, match="FAIRFL_ROOT"):

@@ -69,10 +69,6 @@ async def nothing(fed, state, t):
     await fed.train(state.params, fed.all_clients, t)
 
 
-async def bare(fed, state, t):
-    return fed.average(await fed.train(state.params, fed.all_clients, t), 1.0)
-
-
 async def not_awaited(fed, state, t):
     clients = fed.all_clients
     return State(fed.average(await fed.train(fed.train(state.params, clients, t), clients, t), 1.0))
@@ -101,7 +97,6 @@ async def slept(fed, state, t):
     (remembered, "answer to losses was not awaited: write `await`"),
     (slept, "await answers of its clients and nothing else"),
     (nothing, r"A round of forgetful must return a State\(params, memory\), not NoneType"),
-    (bare, r"A round of forgetful must return a State\(params, memory\), not ndarray"),
     (not_awaited, "answer to train was not awaited: write `await`"),
 ])  # fmt: skip
 def test_a_method_that_forgets_something_is_told(round, said):
@@ -116,17 +111,3 @@ def test_a_method_that_forgets_something_is_told(round, said):
 
     with pytest.raises(FairFLError, match=said):
         toy().run(Forgetful(), 1)
-
-
-def test_a_method_without_async_is_told():
-    class Plain(Method):
-        name = "plain"
-
-        def start(self, fed):
-            return State(fed.init_params())
-
-        def round(self, fed, state, t):
-            return state
-
-    with pytest.raises(FairFLError, match="write `async def` before start and round"):
-        toy().run(Plain(), 1)

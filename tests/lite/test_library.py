@@ -489,18 +489,6 @@ def test_an_unknown_metric_and_a_third_group_are_refused():
     assert metrics.evaluate([0, 1, 1], [0, 1, 0], sensitive_features=list("uvw"), metrics=("acc",)) == {"acc": 2 / 3}
 
 
-def test_what_the_new_docstrings_show_is_what_happens(registry):
-    import doctest
-
-    finder = doctest.DocTestFinder(recurse=False)
-    runner = doctest.DocTestRunner()
-    for shown, names in ((Table.from_frame, {"pd": pd, "Table": Table}), (metrics.counts_of, vars(metrics)),
-                         (metrics.evaluate, vars(metrics)), (register, {})):  # fmt: skip
-        for example in finder.find(shown, globs=dict(names)):
-            runner.run(example)
-    assert runner.summarize().failed == 0 and runner.tries >= 8
-
-
 def test_the_stub_and_the_package_name_the_same_things():
     stub = (Path(fairfl_lite.__file__).with_suffix(".pyi")).read_text()
     assert set(re.findall(r"import (\w+) as \1$", stub, re.MULTILINE)) == {*fairfl_lite.__all__, "SecAgg"}

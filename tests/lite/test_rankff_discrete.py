@@ -1,6 +1,5 @@
 """RankFF with finitely many models: the search, Algorithm 1 as printed, the baselines, and sets of models that resume."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -261,34 +260,7 @@ def test_a_stopped_run_goes_on_with_what_is_missing(tiny, trained, monkeypatch, 
     assert np.array_equal(whole(SMALL), resumed)
 
 
-class Trap:
-    """Makes a folder when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
-
-    def __reduce__(self):
-        return os.mkdir, (self.path,)
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    path.write_bytes(bytes(content))
-
-
-DAMAGE = {
-    "deleted": lambda path: path.unlink(),
-    "empty": lambda path: path.write_bytes(b""),
-    "cut short": lambda path: path.write_bytes(path.read_bytes()[:-30]),
-    "cut in half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "a byte changed": flip,
-    "not an archive": lambda path: path.write_text("models"),
-    "a pickle": lambda path: np.savez(path, values=np.array([Trap(path.parent / "sprung")], dtype=object)),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-30])], ids=["gone", "cut"])
 def test_a_file_that_is_not_whole_is_trained_again_and_only_that_one(tiny, trained, damage):
     first = whole(SMALL)
     kept = {path: path.stat().st_mtime_ns for path in SMALL.folder.iterdir()}

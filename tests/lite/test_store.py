@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
-import json
+import io
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,14 +65,34 @@ def test_changed_arrays_are_as_if_they_had_never_been(tmp_path: Path) -> None:
     assert store.read_arrays(path, sealed=True) == {} and "values" in store.read_arrays(path)
 
 
-def test_a_changed_verdict_is_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
-    right = ledger.judged("rankff")
-    (path,) = (tmp_path / ".fairfl" / "ledger").iterdir()
-    text = path.read_text()
-    path.write_text(text.replace("not yet measured", "confirmed"))
-    assert path.read_text() != text
-    assert [claim.verdict for claim in ledger.judged("rankff")] == [claim.verdict for claim in right]
+class Trap:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.path,)
+
+
+@pytest.mark.parametrize("damage", [
+    lambda whole, home: whole[:-30], lambda whole, home: whole[: len(whole) // 2], lambda whole, home: b"",
+    lambda whole, home: whole[: len(whole) // 2] + bytes([whole[len(whole) // 2] ^ 0xFF]) + whole[len(whole) // 2 + 1 :],
+    lambda whole, home: packed(np.save, np.zeros(3)),
+    lambda whole, home: packed(np.savez, values=np.array([Trap(home / "sprung")], dtype=object)),
+], ids=["end cut", "half", "empty", "a byte", "one array", "a pickle"])  # fmt: skip
+def test_damaged_arrays_are_as_if_they_had_never_been(tmp_path: Path, damage: Callable[[bytes, Path], bytes]) -> None:
+    path = tmp_path / "model.npz"
+    store.write_arrays(path, values=np.arange(500.0))
+    path.write_bytes(damage(path.read_bytes(), tmp_path))
+    assert store.read_arrays(path) == store.read_arrays(path, sealed=True) == {}
+    assert not (tmp_path / "sprung").exists()
+
+
+def packed(how: Callable[..., None], *given: Any, **named: Any) -> bytes:
+    out = io.BytesIO()
+    how(out, *given, **named)
+    return out.getvalue()
 
 
 def one_cell(level: float) -> pd.DataFrame:
@@ -270,20 +291,3 @@ def test_compiled_code_of_another_user_is_not_run(tmp_path: Path, monkeypatch: p
     with pytest.raises(FairFLError, match="Somebody else"):  # made by us, so not theirs
         compiled.code_folder()
     assert [path.name for path in sorted(tmp_path.iterdir())] == sorted([ours.name, f"numba-{me + 1}"])
-
-
-def test_a_run_record_of_another_shape_is_a_run_not_done(make_project: Callable) -> None:
-    from small import notebook
-
-    from fairfl_book.notebooks import outputs, runner
-
-    project = make_project({"one": notebook("1")})
-    job = runner.job(project, "one")
-    outputs.write(outputs.read(project.source("one")), job.executed)
-    store.keep(project.state / "durations.json", {"one:quick": [2.5]})
-    assert runner._expected(job, store.kept(project.state / "durations.json")) == [2.5]
-    for content in ({"key": job.key}, {"parts": [], "notebook": 7}, [], "x", {"one:quick": ["x"]}):
-        for path in (job.record, project.state / "durations.json"):
-            path.write_text(json.dumps(content))
-        assert runner.why(job) == ["it was not run before"]
-        assert runner._expected(job, store.kept(project.state / "durations.json")) == [runner.GUESS]

@@ -21,6 +21,7 @@ from fairfl_book.site import datacard
 from fairfl_lite import data
 from fairfl_lite.data import Images, cifar10, mnist, sources
 from fairfl_lite.errors import FairFLError
+from fairfl_lite.store import write_arrays
 
 SIDE = 32
 
@@ -287,67 +288,21 @@ def test_the_second_load_reads_the_copy(loaded, bare):
     assert found.y.tolist() == LABELS and found.train == 10 and found.x.flags.c_contiguous and found.x.flags.writeable
 
 
-def changed_byte(content: bytes) -> bytes:
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+OTHER = {"x": np.zeros((2, 3, SIDE, SIDE), np.uint8), "y": np.zeros(3, np.int64), "train": np.array(1)}
 
 
-def pickled(content: bytes) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, x=np.array([print], dtype=object), y=np.zeros(1, np.int64), train=1)
-    return out.getvalue()
+def unsealed(copy: Path) -> None:
+    with np.load(copy) as kept:
+        arrays = {name: kept[name] for name in OTHER}
+    np.savez(copy, **{**arrays, "y": arrays["y"][::-1]})
 
 
-def other_arrays(content: bytes) -> bytes:
-    out = io.BytesIO()
-    np.savez(out, x=np.zeros((2, 3, SIDE, SIDE), np.uint8), y=np.zeros(3, np.int64), train=1)
-    return out.getvalue()
-
-
-def one_array(content: bytes) -> bytes:
-    out = io.BytesIO()
-    np.save(out, np.zeros(3))
-    return out.getvalue()
-
-
-def changed_label(content: bytes) -> bytes:
-    """Every checksum of the archive is right, for numpy has written it."""
-    with np.load(io.BytesIO(content)) as kept:
-        arrays = dict(kept)
-    arrays["y"][0] += 1
-    out = io.BytesIO()
-    np.savez(out, **arrays)
-    return out.getvalue()
-
-
-def unsealed(content: bytes) -> bytes:
-    with np.load(io.BytesIO(content)) as kept:
-        arrays = {name: kept[name] for name in ("x", "y", "train")}
-    out = io.BytesIO()
-    np.savez(out, **arrays)
-    return out.getvalue()
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda _: b"",
-        lambda c: c[:-100],
-        lambda c: c[: len(c) // 2],
-        lambda _: b"text",
-        changed_byte,
-        pickled,
-        other_arrays,
-        one_array,
-        changed_label,
-        unsealed,
-    ],
-    ids=["empty", "end cut", "half", "text", "one bit", "pickle", "other arrays", "one array", "one label", "no digest"],
-)
+@pytest.mark.parametrize("spoil", [lambda copy: copy.write_bytes(copy.read_bytes()[:-100]),
+                                   lambda copy: write_arrays(copy, **OTHER), unsealed],
+                         ids=["end cut", "other arrays", "no digest"])  # fmt: skip
 def test_a_broken_copy_is_replaced_in_silence(loaded, bare, spoil, capsys):
     (copy,) = copies(bare)
-    good = copy.read_bytes()
-    copy.write_bytes(spoil(good))
+    spoil(copy)
     found, read = loaded()
     assert read == 1 and found.y.tolist() == LABELS
     np.testing.assert_array_equal(found.x, PIXELS.transpose(0, 3, 1, 2))
