@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairfl_lite.errors import FairFLError
-from fairfl_lite.rankings.distances import DISTANCES, HOW, heterogeneity, known
+from fairfl_lite.errors import FairFLError, choose
+from fairfl_lite.rankings.distances import DISTANCES, HOW, heterogeneity
 from fairfl_lite.rankings.ranks import Ints, beta, sizes, worst_case
 
 VERSIONS = ("paper", "ours", "sharp")
@@ -146,8 +146,8 @@ def bound(distance: str, h: ArrayLike, n: int, m: int, version: str = "paper", h
     [0.316, 0.183, 0.15]
     """
     n, m = sizes(n, m)
-    known(distance, DISTANCES, "distance"), known(version, VERSIONS, "version of a bound")
-    if known(how, HOW, "kind of heterogeneity") != "max" and version == "paper":
+    choose(distance, DISTANCES, "distance"), choose(version, VERSIONS, "version of a bound")
+    if choose(how, HOW, "kind of heterogeneity") != "max" and version == "paper":
         raise FairFLError(f"The paper has no bound by the {how} of distances: take version 'ours' or 'sharp'.")
     if how == "radius" and distance != "md":
         raise FairFLError(f"The radius bounds beta for md, not for {distance}.")

@@ -9,18 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairfl_lite.errors import FairFLError, did_you_mean
+from fairfl_lite.errors import choose
 from fairfl_lite.rankings import kernels
 from fairfl_lite.rankings.ranks import Ints, permutations
 
 DISTANCES = ("md", "fd", "ed")
 HOW = ("max", "mean", "radius", "nway")
-
-
-def known(name: str, names: tuple[str, ...], what: str) -> str:
-    if name not in names:
-        raise FairFLError(f"There is no {what} {name!r}{did_you_mean(name, names)}: choose one of {', '.join(names)}.")
-    return name
 
 
 def maximum_displacement(ranks: ArrayLike) -> Ints:
@@ -174,8 +168,8 @@ def spread(ranks: ArrayLike, distance: str, how: str = "max") -> float:
     >>> rankings.spread([[0, 1, 2], [2, 1, 0]], "fd")
     4.0
     """
-    known(distance, DISTANCES, "distance")
-    if known(how, HOW, "kind of heterogeneity") != "nway":
+    choose(distance, DISTANCES, "distance")
+    if choose(how, HOW, "kind of heterogeneity") != "nway":
         return over_agents(PAIRWISE[distance](ranks), how)
     ranks = permutations(ranks, "ranks")
     if distance == "ed":

@@ -14,10 +14,10 @@ from math import comb, factorial
 
 import numpy as np
 
-from fairfl_lite.errors import FairFLError
+from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.rankings import kernels
 from fairfl_lite.rankings.bounds import SLACK, Check, Limit, ratio
-from fairfl_lite.rankings.distances import DISTANCES, HOW, known
+from fairfl_lite.rankings.distances import DISTANCES, HOW
 from fairfl_lite.rankings.ranks import Ints, sizes, worst_case
 
 
@@ -220,7 +220,7 @@ def worst(distance: str, n: int, m: int, how: str = "max") -> dict[float, int]:
     >>> rankings.worst("ed", 2, 4)
     {0.0: 0, 2.0: 1, 4.0: 2, 6.0: 2}
     """
-    known(distance, DISTANCES, "distance"), known(how, HOW, "kind of heterogeneity")
+    choose(distance, DISTANCES, "distance"), choose(how, HOW, "kind of heterogeneity")
     histogram = joint(n, m)[0][distance, how]
     unit = (1 if distance == "ed" else m) * (n * (n - 1) // 2 if how == "mean" else 1)
     return {value / unit: int(np.flatnonzero(row)[-1]) for value, row in enumerate(histogram) if row.any()}
@@ -288,7 +288,7 @@ def check_existence_all(
     >>> rankings.check_existence_all("theorem-3.1", 4, 6).instances
     373248000
     """
-    known(engine, ("counts", "maxima"), "engine")
+    choose(engine, ("counts", "maxima"), "engine")
     found = counts(n, m) if engine == "counts" else counts_by_maxima(n, m)
     most, allowed = max(b for b in range(m) if found[b]), limit(n, m)
     how = "every profile, counted" if engine == "counts" else "every profile, by sorted maxima"
