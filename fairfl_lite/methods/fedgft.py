@@ -21,7 +21,7 @@ class FedGFT(Method):
     The gap of the federation is ``F = S_0 / n_0 - S_1 / n_1``, where S_a is the sum of the scores sigmoid(logit) of group a and
     n_a the number of its rows. It is a mean over clients: ``F = sum_k (n_k / n) F_k`` with ``F_k = (S_0k / n_k) / (n_0 / n) -
     (S_1k / n_k) / (n_1 / n)``. So each client can push F by itself: it minimises its mean loss plus ``gamma c F_k``, where c is
-    the slope of the penalty at the F of the whole federation: ``c = F`` for F^2 / 2 and ``c = sign(F)`` for |F|. The server
+    the slope of the penalty at the F of the whole federation: ``c = F`` for F^2 / 2 and ``c = sign(F)`` for abs(F). The server
     tells c, and averages with n_k / n. It needs sums alone.
 
     A client takes `steps` gradient steps in a round, and c is the same in all of them. c is that of the model which clients are
@@ -42,7 +42,7 @@ class FedGFT(Method):
     metric : {"spd", "eod"}
         Whether groups are all their rows, or those with y = 1.
     penalty : {"square", "absolute"}
-        F^2 / 2, or |F|.
+        F^2 / 2, or abs(F).
     name : str
         The label of its history.
 
