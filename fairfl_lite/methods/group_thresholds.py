@@ -23,9 +23,9 @@ FAR = 1e30
 class GroupThresholds(Method):
     """Group thresholds: FedAvg, and for each group the score from which a row is predicted 1.
 
-    After Hardt, Price and Srebro (NeurIPS 2016), in a federation. Cruz and Hardt (ICLR 2024) found that thresholds on the most
-    accurate model were at least as good as every method that changes the training. **It reads the group of a row at prediction
-    time**, which most methods here do not, and which is not allowed everywhere.
+    After Hardt, Price and Srebro (NeurIPS 2016), in a federation. Cruz and Hardt (ICLR 2024) tried many methods on central data,
+    and found none that was better than thresholds on the most accurate model. **It reads the group of a row at prediction
+    time**, which the other methods here do not, and which is not allowed everywhere.
 
     The model is that of `FedAvg`. After each round those who took part send, for each group and label, how many of their
     training rows have their score in each bin. From the sums of these histograms the server takes one threshold for each group,

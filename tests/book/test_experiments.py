@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
+from awaited import AWAITED
 from waiting import FOR_EVER, LONG, left, until
 
 from fairfl_book import results
@@ -165,7 +166,8 @@ def test_misspelt_names_and_settings_are_refused():
 
 
 def test_every_experiment_has_a_stored_result_with_provenance():
-    for name in catalogue.names():
+    assert {name for name in catalogue.names() if not results.exists(name)} == AWAITED
+    for name in {*catalogue.names()} - AWAITED:
         made = results.provenance(name)
         assert made["git"]["commit"] and not made["git"]["dirty"], f"{name} was measured on uncommitted code"
         assert made["command"] == f"fairfl paper {name}" and made["versions"]["numba"]
