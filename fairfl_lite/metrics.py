@@ -348,7 +348,7 @@ def equalised_odds(counts: np.ndarray) -> np.ndarray:
     >>> print(metrics.equalised_odds(counts).round(3))
     1.0
     """
-    tpr, fpr = true_positive_rate(binary(counts, "eodds")), false_positive_rate(counts)
+    tpr, fpr = true_positive_rate(binary(counts, "equalised_odds")), false_positive_rate(counts)
     return np.maximum(np.abs(tpr[..., 0] - tpr[..., 1]), np.abs(fpr[..., 0] - fpr[..., 1]))
 
 
@@ -963,7 +963,7 @@ def interval(values: np.ndarray, level: float = 0.95) -> tuple[float, float, flo
 
 MODEL: dict[str, Callable[..., np.ndarray]] = {
     "acc": accuracy, "balanced_acc": balanced_accuracy, "mcc": mcc, "eod": eod, "spd": spd, "di": di,
-    "eodds": equalised_odds, "impact": disparate_impact, "worst_group": worst_group,
+    "equalised_odds": equalised_odds, "impact": disparate_impact, "worst_group": worst_group,
     "sp": sp_ratio, "eo": eo_ratio, "eqo": eqo_ratio, "positive": positive_rate,
     "tpsd": tpsd, "apsd": apsd, "apsd_acc": apsd_acc,
     **{f"{metric}_code": partial(fairness, metric=metric, zero_rule=True, sp_as_coded=True) for metric in FAIRNESS},
@@ -1112,8 +1112,8 @@ def evaluate(
         The group of each row, see `counts_of`.
     metrics : sequence of str
         Names among those of ``MODEL``: "acc", "balanced_acc", "mcc", "eod", "spd", "di", "sp", "eo", "eqo", "positive",
-        "tpsd", "apsd", "apsd_acc", "eodds", "impact", "worst_group", and "sp_code", "eo_code", "eqo_code" for FAIR-FATE's
-        published code.
+        "tpsd", "apsd", "apsd_acc", "equalised_odds", "impact", "worst_group", and "sp_code", "eo_code", "eqo_code" for
+        FAIR-FATE's published code.
 
     Returns
     -------

@@ -17,7 +17,7 @@ from fairfl_lite.rankings import positions
 if TYPE_CHECKING:
     import pandas as pd
 
-POOLED = ("acc", "eod", "spd", "eodds", "impact", "tpsd", "apsd", "worst_group")
+POOLED = ("acc", "eod", "spd", "equalised_odds", "impact", "tpsd", "apsd", "worst_group")
 """Of all rows together, whoever holds them; those of two groups and a choice of two where there are such."""
 INSIDE = ("local_eod", "most_eod", "local_spd", "most_spd")
 """Group fairness inside clients: the mean and the largest size of their own gaps."""
@@ -29,7 +29,7 @@ def scorecard(fed: Federation, histories: History | Histories, *, on: str = "tes
               crossed_with: ArrayLike | None = None) -> pd.DataFrame:  # fmt: skip
     """All metrics of the models that methods end with, as a tidy table.
 
-    Of all rows together: "acc", "eod", "spd", "eodds" (equalised odds), "impact" (disparate impact), "tpsd", "apsd", and
+    Of all rows together: "acc", "eod", "spd", "equalised_odds", "impact" (disparate impact), "tpsd", "apsd", and
     "worst_group". Inside clients: "local_eod", "most_eod", "local_spd" and "most_spd", the mean and the largest size of the
     clients' own gaps. Between clients: "min_acc", "worst_acc", "var_acc" and "jain_acc". All of them are explained at
     `fairfl_lite.metrics.of_federation`.

@@ -70,7 +70,7 @@ def test_of_all_rows_against_fairlearn(fed, runs, table):
         assert value["acc"] == pytest.approx(accuracy_score(y, p))
         assert abs(value["eod"]) == pytest.approx(oracle.equal_opportunity_difference(y, p, **by))
         assert abs(value["spd"]) == pytest.approx(oracle.demographic_parity_difference(y, p, **by))
-        assert value["eodds"] == pytest.approx(oracle.equalized_odds_difference(y, p, **by))
+        assert value["equalised_odds"] == pytest.approx(oracle.equalized_odds_difference(y, p, **by))
         ratio = oracle.demographic_parity_ratio(y, p, **by)
         assert min(value["impact"], 1 / value["impact"]) == pytest.approx(ratio) and (value["impact"] < 1) == (value["spd"] < 0)
         frame = oracle.MetricFrame(metrics=accuracy_score, y_true=y, y_pred=p, **by)

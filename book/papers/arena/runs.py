@@ -22,8 +22,8 @@ from papers.arena.federations import ALPHAS, CLIENTS, FEDERATIONS, TARGET, VALID
 from papers.arena.protocol import BATCH, CONTESTANTS, EPOCHS, MARGINS, ROUNDS, SEEDS, Setting, chosen, judged
 
 DATASETS = ("adult", "compas")
-KEPT = ("acc", "eod", "spd", "eodds", "impact", "local_eod", "most_eod", "local_spd", "most_spd", "worst_group", "min_acc",
-        "var_acc", "jain_acc", "equality", "equity")  # fmt: skip
+KEPT = ("acc", "eod", "spd", "equalised_odds", "impact", "local_eod", "most_eod", "local_spd", "most_spd", "worst_group",
+        "min_acc", "var_acc", "jain_acc", "equality", "equity")  # fmt: skip
 """Of the scorecard. "worst_acc" is "min_acc" with fewer than twenty clients, and "tpsd" and "apsd" are half of eod and spd."""
 
 
