@@ -27,6 +27,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
@@ -56,6 +57,8 @@ LOOKS = _looks()
 """Of each method and group its name in a legend, its colour and its marker."""
 DPI = 144
 POINTS = 60
+LEGIBLE = 9
+"""Pixels that the smallest letters of a figure have on a phone: the figure scrolls where that makes it wider than the screen."""
 
 STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
@@ -178,12 +181,24 @@ def show(fig: Figure, *, name: str, caption: str, alt: str, photograph: bool = F
     for what, text in (("caption", caption), ("alternative text", alt)):
         if not text.strip():
             raise FairFLError(f"Figure {name} has no {what}: say in a sentence what it shows.")
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", metadata={"Software": None})
-    data = {"image/png": base64.b64encode(_smaller(buffer)).decode(), "text/plain": digest(fig)}
+    data = {"image/png": _picture(fig, DPI), "text/plain": digest(fig)}
+    width = fig.get_figwidth()
+    sharp = {"png": _picture(fig, 2 * DPI), "width": round(width * DPI), "legible": legible(fig)}
     words: dict[str, Any] = {"name": name, "caption": caption, "alt": alt, **({"photograph": True} if photograph else {})}
-    display(data, raw=True, metadata={"fairfl": words})
+    display(data, raw=True, metadata={"fairfl": words, looks.SHARP: sharp})
     plt.close(fig)
+
+
+def legible(fig: Figure) -> int:
+    """How many pixels wide a figure has to be so that its smallest letters have LEGIBLE pixels."""
+    sizes = [float(text.get_fontsize()) for text in fig.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    return round(fig.get_figwidth() * 72 * LEGIBLE / min(sizes, default=fig.get_figwidth() * 72))
+
+
+def _picture(fig: Figure, dpi: int) -> str:
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    return base64.b64encode(_smaller(buffer)).decode()
 
 
 def _smaller(png: io.BytesIO) -> bytes:

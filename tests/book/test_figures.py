@@ -8,18 +8,21 @@ import io
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from copy import deepcopy
 from importlib import import_module
 from itertools import combinations
 from typing import Any
 
 import matplotlib.pyplot as plt
+import nbformat
 import numpy as np
 import pytest
 from PIL import Image
-from small import ROOT, code
+from small import ROOT, code, notebook
 
 from fairfl_book import cards, figures, looks
 from fairfl_book.notebooks import outputs
+from fairfl_book.site import book
 from fairfl_lite import methods
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.federation import Method
@@ -93,13 +96,94 @@ def test_show_emits_picture_data_and_words_and_closes(shown):
         figures.show(draw(), **WORDS)
     assert not plt.get_fignums()
     (data, more), again = shown
-    assert more == {"raw": True, "metadata": {"fairfl": WORDS}}
-    assert again[0] == data, "equal figures give equal bytes"
+    assert more["raw"] is True and more["metadata"]["fairfl"] == WORDS
+    assert again == (data, more), "equal figures give equal bytes"
     picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
     assert picture.size == (int(7.0 * figures.DPI), int(4.0 * figures.DPI))
     assert picture.convert("RGB").getpixel((0, 0)) == (255, 255, 255)
     assert {"Software", "Creation Time"}.isdisjoint(picture.info)
     assert data["text/plain"].startswith("figure: Both")
+
+
+def test_the_page_gets_twice_the_pixels_and_a_phone_letters_that_can_be_read(shown):
+    figures.show(draw(), **WORDS)
+    ((data, more),) = shown
+    picture = nbformat.v4.new_output("display_data", data, metadata=more["metadata"])
+    run = notebook(code("figures.show(fig)", outputs=[]))
+    run.cells[0].outputs = [deepcopy(picture)]
+    (made,) = book.page(run).cells
+    (output,) = made.outputs
+    stored, sharp = (Image.open(io.BytesIO(base64.b64decode(d["image/png"]))) for d in (data, output.data))
+    assert sharp.size == tuple(2 * side for side in stored.size)
+    assert made.metadata.mystnb.image["width"] == f"{stored.size[0]}px", "as wide as before"
+    # 7 inches are 504 points, the ticks have 10: at 454 pixels they have 9. The next step is 480.
+    assert more["metadata"][looks.SHARP]["legible"] == 454
+    assert made.metadata.mystnb.image["classes"] == "legible-480" and looks.SHARP not in output.metadata
+    assert run.cells[0].outputs == [picture], "the run is as it was"
+
+
+def test_a_narrow_figure_with_large_letters_does_not_scroll(shown):
+    fig, ax = plt.subplots(figsize=(5.0, 3.0))
+    ax.set_xlabel("word", fontsize=10)
+    assert figures.legible(fig) == 324  # 360 points, ticks of 10
+    ax.set_title("small", fontsize=6)
+    assert figures.legible(fig) == 540
+    plt.close(fig)
+
+
+def test_book_css_knows_every_width_that_a_page_asks_for():
+    css = (ROOT / "book" / "_static" / "book.css").read_text()
+    widths = [int(width) for width in re.findall(r"img\.legible-(\d+) \{\n    min-width: \1px;", css)]
+    assert widths == list(range(book.PHONE // book.STEP * book.STEP + book.STEP, book.WIDEST + 1, book.STEP))
+
+
+def test_references_do_without_the_sharp_picture(shown, tmp_path):
+    figures.show(draw(), **WORDS)
+    ((data, more),) = shown
+    source = notebook(code("figures.show(fig)"))
+    run = deepcopy(source)
+    run.cells[0].outputs = [nbformat.v4.new_output("display_data", data, metadata=more["metadata"])]
+    nbformat.write(source, tmp_path / "one.ipynb")
+    assert outputs.keep(run, tmp_path / "one.ipynb")
+    (kept,) = outputs.read(tmp_path / "one.ipynb").cells[0].outputs
+    assert kept.metadata == {"fairfl": WORDS} and kept.data == data
+    assert outputs.compare(run, outputs.read(tmp_path / "one.ipynb")) == []
+
+
+def in_the_dark(colour: np.ndarray) -> np.ndarray:
+    """A colour of a figure as book.css shows it on the dark page: inverted, its hue turned back, lifted, on the dark ground."""
+    turned = np.array([[0.213, 0.715, 0.072]] * 3) - np.array(
+        [[0.787, -0.715, -0.072], [-0.213, 0.285, -0.072], [-0.213, -0.715, 0.928]]
+    )
+    css = (ROOT / "book" / "_static" / "book.css").read_text()
+    assert "invert(1) hue-rotate(180deg)" in css and "mix-blend-mode: screen" in css
+    (lift,) = set(re.findall(r"type='gamma' exponent='([\d.]+)'", css))
+    shown = np.clip(turned @ (1 - colour), 0, 1) ** float(lift)
+    return 1 - (1 - shown) * (1 - GROUND)
+
+
+GROUND = np.array([0x12] * 3) / 255
+"""The dark theme's page."""
+
+
+def contrast(one: np.ndarray, other: np.ndarray) -> float:
+    def light(colour: np.ndarray) -> float:
+        return float(np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722])
+
+    low, high = sorted([light(one), light(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_nothing_vanishes_in_the_dark():
+    """Lines have the contrast that graphics need, and pale areas more of it than on the white page; colours stay apart."""
+    colours = (*figures.COLOURS, *figures.MORE_COLOURS)
+    rgb = [np.array([int(c[i : i + 2], 16) for i in (1, 3, 5)]) / 255 for c in colours]
+    for name, colour in zip(colours, rgb, strict=True):
+        assert contrast(in_the_dark(colour), GROUND) >= 3, name
+        pale = 0.3 * colour + 0.7  # an area that lets 70 % of the ground through
+        assert contrast(in_the_dark(pale), GROUND) >= 1.25 * contrast(pale, np.ones(3)), name
+    apart = [np.linalg.norm(in_the_dark(one) - in_the_dark(other)) for one, other in combinations(rgb, 2)]
+    assert min(apart) > 0.1
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairfl_book import looks
 from fairfl_book.notebooks import minutes, outputs, runner
 from fairfl_book.notebooks.runner import Failure, Job, Project
 from fairfl_book.site import html
@@ -15,6 +17,10 @@ from fairfl_lite.errors import BuildError, FairFLError
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
+
+
+PHONE, STEP, WIDEST = 340, 60, 960
+"""Pixels that a phone has for a figure, and the widths from which book.css makes it scroll there."""
 
 
 def page(notebook: NotebookNode) -> NotebookNode:
@@ -39,8 +45,15 @@ def page(notebook: NotebookNode) -> NotebookNode:
             raise FairFLError(f"Cell In [{cell.execution_count}] displays a picture without figures.show.")
         if len(shown) > 1:
             raise FairFLError(f"Cell In [{cell.execution_count}] shows several figures: use a cell for each.")
+        classes = ["photograph"] if shown[0].get("photograph") else []
+        size = {}
+        if sharp := pictures[0].metadata.pop(looks.SHARP, None):
+            pictures[0].data["image/png"] = sharp["png"]
+            size = {"width": f"{sharp['width']}px"}
+            wide = min(math.ceil(sharp["legible"] / STEP) * STEP, WIDEST)
+            classes += [f"legible-{wide}"] if wide > PHONE else []
         figure = {"name": shown[0]["name"], "caption": shown[0]["caption"]}
-        image = {"alt": shown[0]["alt"], **({"classes": "photograph"} if shown[0].get("photograph") else {})}
+        image = {"alt": shown[0]["alt"], **size, **({"classes": " ".join(classes)} if classes else {})}
         labels = cell.metadata.get("mystnb", {})
         cell.metadata["mystnb"] = nbformat.from_dict({**labels, "figure": figure, "image": image})
     return notebook
