@@ -1,15 +1,11 @@
 """The rules `ordering`, `trend`, `no gain`, `similar` and `at most`: against scipy's paired t-test and by hand."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping
-from functools import partial
 from math import isnan, sqrt
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,10 +13,7 @@ from little import RUNS, exact, forecasts, judged, pair, runs
 from scipy import stats
 
 from fairfl_book.ledger.claims import Claim
-from fairfl_book.ledger.numbers import estimate, slopes
-from fairfl_book.ledger.rules import no_gain
-from fairfl_book.ledger.rules.base import Rule
-from fairfl_book.ledger.rules.ordering import confirm
+from fairfl_book.ledger.numbers import slopes
 
 M = 0.01
 
@@ -47,15 +40,6 @@ def test_an_ordering_by_the_paired_t_test() -> None:
         assert (found.verdict, found.low, found.high) == (wanted, pytest.approx(low), pytest.approx(high))
         seen[found.verdict] += 1
     assert min(seen.values()) > 10 and sure > 5
-
-
-@settings(max_examples=30)
-@given(st.lists(st.floats(-1, 1), min_size=3, max_size=12))
-def test_the_interval_is_that_of_scipy_on_the_pairs(values: list[float]) -> None:
-    b = np.asarray(values)
-    a = b + np.linspace(-0.1, 0.3, len(b)) ** 2
-    theirs, ours = stats.ttest_rel(a, b).confidence_interval(0.95), estimate(a - b)
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
 
 
 @pytest.mark.parametrize(
@@ -91,16 +75,6 @@ def test_orderings_by_hand(gains: list[float], verdict: str, detail: str) -> Non
         assert isnan(found.low) and found.measured == gains[0]
 
 
-def test_an_ordering_errs_one_time_in_twenty_where_there_is_no_gain() -> None:
-    rng = np.random.default_rng(32)
-    verdicts = [confirm(estimate(row), M).verdict for row in rng.normal(0, 0.1, (3000, 8))]
-    assert 0.015 < verdicts.count("confirmed") / 3000 < 0.035
-    assert 0.015 < verdicts.count("reversed") / 3000 < 0.035
-    assert "no effect" not in verdicts  # noise shows no absence of an effect
-    none = [confirm(estimate(row), M).verdict for row in rng.normal(M, 0.004, (3000, 8))]
-    assert none.count("no effect") / 3000 < 0.035  # a gain of one margin is seldom called none
-
-
 def test_the_other_reading_of_a_signed_metric_is_in_the_note() -> None:
     claim = {"kind": "ordering", "metric": "near", "better": {"method": "a"}, "worse": {"method": "b"}}
     found = judged(
@@ -126,51 +100,13 @@ def test_at_the_margin_itself_no_number_of_runs_decides(rule: str, mean: float) 
     assert (found.verdict, found.detail) == ("cannot tell", "100,000 runs would not decide")
 
 
-@pytest.mark.parametrize(
-    ("mean", "sd", "n", "verdict"),
-    # t(19) = 1.72913 at 95%: the upper end is mean + .38665 sd
-    [
-        (0.0, 0.0258, 20, "confirmed"),  # .00998
-        (0.0, 0.0260, 20, "cannot tell"),
-        (-0.05, 0.15, 20, "confirmed"),  # a loss is no gain: .0080
-        (-0.05, 0.16, 20, "cannot tell"),
-        (0.02, 0.0258, 20, "reversed"),  # lower end .01002
-        (0.02, 0.0260, 20, "cannot tell"),
-        (0.005, 0.001, 20, "confirmed"),  # sure, and below the margin
-        (0.0, 0.0258, 3, "cannot tell"),  # three noisy runs show nothing
-    ],
-)
-def test_no_gain_has_to_be_shown(mean: float, sd: float, n: int, verdict: str) -> None:
-    found = pair("no gain", exact(mean, sd, n))
-    assert (found.verdict, found.measured) == (verdict, pytest.approx(mean))
-    if verdict == "reversed":
-        assert found.detail == "a gain of 0.02"
-
-
-@pytest.mark.parametrize("rule", [no_gain.RULE, no_gain.SIMILARS], ids=lambda rule: rule.name)
-def test_a_gain_of_one_margin_is_called_none_at_most_one_time_in_twenty(rule: Rule) -> None:
-    rng = np.random.default_rng(34)
-
-    def often(sd: float, n: int) -> Counter[str]:
-        cases = (
-            SimpleNamespace(gains=partial(pd.Series, row), margin=M, sense="larger", spec={})
-            for row in rng.normal(M, sd, (2000, n))
-        )
-        return Counter(rule.judge(case).verdict for case in cases)
-
-    sharp, noisy = often(0.002, 10), often(0.1, 3)
-    assert 60 < sharp["confirmed"] + sharp["agrees"] < 130 and 30 < sharp["reversed"] + sharp["differs"] < 130
-    assert noisy["confirmed"] + noisy["agrees"] < 130
-    one = pair(rule.name, [0.0])
-    assert (one.verdict, one.detail) == ("cannot tell", "one run has no interval")
-
-
 @pytest.mark.parametrize("rule", ["ordering", "no gain", "similar"])
 @pytest.mark.parametrize("gain", [0.0, 0.05])
 def test_a_few_equal_gains_decide_nothing(rule: str, gain: float) -> None:
     few, enough = pair(rule, [gain] * 4), pair(rule, [gain] * 5)  # equal but for the rounding errors of `pair`
     assert (few.verdict, few.detail) == ("cannot tell", "about 5 runs would decide") and isnan(few.power)
     assert enough.verdict != "cannot tell" and enough.power == 1
+    assert pair(rule, [gain]).detail == "one run has no interval"
 
 
 def test_a_trend_whose_sign_is_sure_may_be_none() -> None:
@@ -187,7 +123,9 @@ def test_no_gain_by_scipy() -> None:
         error = sd / sqrt(n)
         wanted = "confirmed" if stats.t.cdf((mean - M) / error, n - 1) < 0.05 else "cannot tell"
         wanted = "reversed" if stats.t.sf((mean - M) / error, n - 1) < 0.05 else wanted
-        assert pair("no gain", exact(mean, sd, n)).verdict == wanted
+        found = pair("no gain", exact(mean, sd, n))
+        assert (found.verdict, found.measured) == (wanted, pytest.approx(mean))
+        assert wanted != "reversed" or found.detail == f"a gain of {mean:.3g}"
 
 
 def test_similar_by_scipy() -> None:
