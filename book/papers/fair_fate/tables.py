@@ -245,11 +245,9 @@ def stability(rounds: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for metric in METRICS:
         lines = rounds.assign(value=np.nan_to_num(values(rounds, metric)))
-        curves = lines.pivot(index=[*KEYS, "seed"], columns="round", values="value").iloc[:, WARM_UP:]
-        half = ROUNDS // 2 - WARM_UP
-        read = {"swing": curves.diff(axis=1).abs().mean(axis=1), "early": curves.iloc[:, :half].mean(axis=1),
-                "late": curves.iloc[:, half:].mean(axis=1)}  # fmt: skip
-        parts += [column.rename("value").reset_index().assign(read=name, metric=metric) for name, column in read.items()]
+        curves = lines.pivot(index=[*KEYS, "seed"], columns="round", values="value")
+        runs, rounds_of = curves.index.to_frame(index=False), curves.to_numpy()
+        parts += [runs.assign(value=READINGS[name](rounds_of), read=name, metric=metric) for name in ("swing", "early", "late")]
     return pd.concat(parts, ignore_index=True)[[*KEYS, "read", "seed", "metric", "value"]]
 
 
