@@ -1,6 +1,6 @@
 """Inputs that nobody should give, and what becomes of each: accepted, refused in one sentence, or a traceback.
 
-Every input is made from a sound one by replacing one part of it, or written by hand. `cases()` makes them, each with the folder
+Every input is made from a sound one by replacing one part of it, or written by hand. `KINDS` make them, each with the folder
 in which it may write; `tried(case)` gives the outcome. A case that `must` be refused is one that would give wrong numbers.
 """
 
@@ -724,8 +724,3 @@ KINDS: dict[str, Callable[[int], list[Case]]] = {
 }  # fmt: skip
 SHARES = {"card": 150, "notebook": 90, "state": 60, "archive": 40, "data": 0, "result": 30, "name": 0, "environment": 60}
 """How many of the inputs made by replacing a part are tried; those written by hand are all tried."""
-
-
-def cases(share: float = 1.0) -> Iterator[Case]:
-    for kind, make in KINDS.items():
-        yield from make(round(share * SHARES[kind]))

@@ -16,7 +16,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -206,9 +206,9 @@ def files(home: Path) -> dict[str, str]:
     return found
 
 
-def left_processes(mark: str, seconds: float = LONG) -> Iterator[str]:
+def left_processes(mark: str) -> Iterator[str]:
     """Those that do not end by themselves; they are ended here, one by one."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + LONG
     while (found := marked(mark)) and time.monotonic() < until:
         time.sleep(0.1)
     for process in found:
@@ -250,16 +250,15 @@ def undisturbed(command: Command) -> Undisturbed:
         return Undisturbed(before, files(place), took)
 
 
-def tried(command: Command, kills: int, seed: int = 0, say: Callable[[str], None] = lambda _: None) -> list[Trial]:
+def tried(command: Command, kills: int) -> list[Trial]:
     """So many kills of a command, SIGKILL and Ctrl-C by turns, at moments spread over the time that it takes."""
-    usual, rng, done = undisturbed(command), random.Random(f"{seed} {command.name}"), []
+    usual, rng, done = undisturbed(command), random.Random(f"0 {command.name}"), []
     longest = usual.seconds
     while len(done) < kills:
         after = longest * (len(done) + rng.random()) / kills
         trial = killed(command, usual, list(SIGNALS)[len(done) % 2], after)
         if trial.after or trial.problems:
             done.append(trial)
-            say(f"{command.name}: {trial.how} after {after:.2f} s: {'; '.join(trial.problems) or 'fine'}")
         else:
             longest *= 0.8  # the machine is faster now than it was then; sooner or later the moment is soon enough
     return done

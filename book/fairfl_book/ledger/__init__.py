@@ -55,11 +55,11 @@ def claims(paper: str | None = None) -> pd.DataFrame:
     return views.frame(judged(paper))
 
 
-def scoreboard(paper: str | None = None, whose: str | None = None) -> pd.DataFrame:
-    """How many claims have which verdict, by paper and kind, effects first; of the paper's claims or ours, if named."""
+def scoreboard(paper: str | None = None) -> pd.DataFrame:
+    """How many claims have which verdict, by paper and kind, effects first."""
     from fairfl_book.ledger import views
 
-    return views.scoreboard([c for c in judged(paper) if whose in (None, c.whose)])
+    return views.scoreboard(judged(paper))
 
 
 def to_csv(path: str | Path, paper: str | None = None) -> Path:

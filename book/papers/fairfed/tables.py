@@ -58,28 +58,27 @@ def fairfed(beta: float = 1.0, eta: float = 1.0, **more: Any) -> tuple[Method, d
 
 
 def compare(rows: Table, partition: Partition, methods: Sequence[tuple[Method, Mapping[str, Any]]], seeds: Sequence[int],
-            rates: Sequence[float] = RATES, batch: int = BATCH) -> pd.DataFrame:  # fmt: skip
+            batch: int = BATCH) -> pd.DataFrame:  # fmt: skip
     """Every method under every learning rate on the same seeds: test metrics after the last round, and the accuracy on
     validation rows of a second run that holds a fifth of the training rows back ("validation_acc"), for selection."""
     rounds, used = ROUNDS[rows.name], [method for method, _ in methods]
     full = Federation.of(rows, partition, seeds, local(batch))
     held = Federation.of(rows, partition, seeds, local(batch), validation=VALIDATION)
-    tested, validated = (_at_rates(fed, used, rates, rounds, part) for fed, part in ((full, "test"), (held, "validation")))
+    tested, validated = (_at_rates(fed, used, rounds, part) for fed, part in ((full, "test"), (held, "validation")))
     frames = []
     for i, (_, keys) in enumerate(methods):
         for name in (*METRICS, "validation_acc"):
             metric, part, found = ("acc", "validation", validated) if name == "validation_acc" else (name, "test", tested)
-            for rate in rates:
+            for rate in RATES:
                 value = found[i, rate].values(metric, part)[:, -1]
                 frames.append(pd.DataFrame({**keys, "lr": rate, "seed": full.seeds, "metric": name, "value": value}))
     return pd.concat(frames, ignore_index=True)
 
 
-def _at_rates(fed: Federation, methods: Sequence[Method], rates: Sequence[float], rounds: int, part: str
-              ) -> dict[tuple[int, float], History]:  # fmt: skip
+def _at_rates(fed: Federation, methods: Sequence[Method], rounds: int, part: str) -> dict[tuple[int, float], History]:
     """The history of each method, by its place, under each learning rate, all of them run at once; on one part of the data."""
-    by_rate = {rate: replace(fed, local=replace(fed.local, lr=rate)) for rate in rates}
-    places = [(i, rate) for i in range(len(methods)) for rate in rates]
+    by_rate = {rate: replace(fed, local=replace(fed.local, lr=rate)) for rate in RATES}
+    places = [(i, rate) for i in range(len(methods)) for rate in RATES]
     found = run_together([(by_rate[rate], methods[i]) for i, rate in places], rounds, record=(part,))
     return dict(zip(places, found, strict=True))
 
