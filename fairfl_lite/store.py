@@ -80,8 +80,8 @@ def _writable_by_all(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
-def placed(target: Path) -> Iterator[BinaryIO]:
-    """A file to write that appears at `target` in one step, readable by all, so no reader ever sees half of it.
+def placed(target: Path, private: bool = False) -> Iterator[BinaryIO]:
+    """A file to write that appears at `target` in one step, so no reader ever sees half of it; readable by all unless private.
 
     StorageError when the disk is full or refuses. The first write into a folder removes what a killed process left there.
     """
@@ -96,7 +96,7 @@ def placed(target: Path) -> Iterator[BinaryIO]:
         with out:
             yield out
             out.flush()
-            Path(temporary).chmod(0o644)
+            Path(temporary).chmod(0o600 if private else 0o644)
             if os.name == "nt":  # where an open file cannot be moved, and nothing is swept
                 out.close()
             Path(temporary).replace(target)
@@ -149,9 +149,9 @@ def _lock(file: BinaryIO) -> None:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def write(target: Path, content: bytes | str) -> None:
-    """Replace a file in one step."""
-    with placed(target) as out:
+def write(target: Path, content: bytes | str, private: bool = False) -> None:
+    """Replace a file in one step; only its owner can read a private one."""
+    with placed(target, private) as out:
         out.write(content.encode() if isinstance(content, str) else content)
 
 

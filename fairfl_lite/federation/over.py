@@ -661,7 +661,7 @@ class OnDask:
 
     def __init__(self, client: Any, names: Sequence[str], patience: float, owned: bool) -> None:
         self.client, self.names, self.patience, self.owned = client, tuple(names), patience, owned
-        self.token = uuid.uuid4().hex
+        self.token, self.away = uuid.uuid4().hex, False
         self.where = client.scheduler.address if client.scheduler else "?"
         self.ended: dict[str, str] = {}
 
@@ -677,8 +677,9 @@ class OnDask:
                     waiting[name] = self._sent(name, message, first)
             self._answered(waiting, replies)
         except (OSError, CancelledError, ClosedClientError):
-            for name in waiting:
-                if name not in replies:
+            self.away = True
+            for name in messages:
+                if name not in replies and name not in self.ended:
                     self.ended[name] = f"cannot be reached, since the scheduler of {self.where} went away"
         return replies, {name: self.ended[name] for name in messages if name in self.ended}
 
@@ -713,9 +714,11 @@ class OnDask:
                 if future.status == "finished":
                     try:
                         replies[name] = future.result(timeout=TICK)
-                    except TimeoutError:
+                    except TimeoutError:  # it has answered, and does not hand the answer out
                         if name not in self.client.nthreads():
                             self._lose(name, "ended", waiting)
+                        elif monotonic() - began > self.patience:
+                            self._lose(name, f"has not answered for {self.patience:g} seconds", waiting)
                         continue
                     del waiting[name]
                 elif future.status == "error":  # before anything of ours began: the package is missing there, or is another
@@ -730,7 +733,7 @@ class OnDask:
 
     def close(self) -> None:
         try:
-            here = self.client.nthreads()
+            here = {} if self.away else self.client.nthreads()
             names = [name for name in self.names if name in here and name not in self.ended]
             if names:
                 self.client.run(forget, self.token, workers=names, on_error="ignore")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +18,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from dask_processes import EXTRA, Processes, installed
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from small import ROOT
@@ -35,8 +34,6 @@ from fairfl_lite.errors import BuildError, FairFLError
 
 pytestmark = pytest.mark.slow
 
-EXTRA = ROOT / ".venv" / "dask"
-LOCAL = "127.0.0.1"
 HELD = "FAIRFL_HELD"
 """A worker that has this variable makes a file of that name in its first cell, and stays there."""
 TOY = f"""
@@ -68,12 +65,8 @@ def toy(*levels):
 
 @pytest.fixture(scope="module", autouse=True)
 def extra() -> Iterator[None]:
-    """Dask is beside the environment, and behind it on the path."""
-    assert EXTRA.is_dir(), "make test installs Dask there: run make .venv/dask/.installed"
-    before = [*sys.path]
-    sys.path.append(str(EXTRA))
-    yield
-    sys.path[:] = before
+    with installed():
+        yield
 
 
 REACH = clusters.REACH
@@ -90,41 +83,6 @@ def collected() -> Iterator[None]:
     """A client that did not connect is closed when it is collected: not while the next one starts, which holds the same lock."""
     yield
     gc.collect()
-
-
-class Processes:
-    """A scheduler and workers, each a process of its own, as somebody would start them by hand."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.started: dict[str, subprocess.Popen] = {}
-        self.address = ""
-
-    def start(self, name: str, *arguments: str, before: tuple[Path, ...] = (), **variables: str) -> None:
-        path = os.pathsep.join(map(str, (*before, self.folder / "code", ROOT, EXTRA)))
-        env = {**os.environ, "PYTHONPATH": path, **variables}
-        log = (self.folder / f"{name}.log").open("w")
-        command = [sys.executable, "-m", "distributed.cli." + arguments[0], "--host", LOCAL, "--no-dashboard", *arguments[1:]]
-        self.started[name] = subprocess.Popen(command, env=env, stdout=log, stderr=log, cwd=self.folder)
-
-    def scheduler(self) -> str:
-        self.start("scheduler", "dask_scheduler", "--port", "0")
-        log = self.folder / "scheduler.log"
-        (self.address,) = until(lambda: re.findall(r"Scheduler at: +(tcp://\S+)", log.read_text()))
-        return self.address
-
-    def worker(self, name: str, **options: Any) -> None:
-        memory = ("--no-nanny", "--nthreads", "1", "--memory-limit", "0", "--local-directory", str(self.folder / name))
-        self.start(name, "dask_worker", self.address, "--name", name, *memory, **options)
-
-    def kill(self, name: str) -> None:
-        self.started[name].send_signal(signal.SIGKILL)
-        self.started[name].wait()
-
-    def stop(self) -> None:
-        for process in self.started.values():
-            process.kill()
-            process.wait()
 
 
 def stored(root: Path, value: float) -> None:
