@@ -29,20 +29,8 @@ LIBRARY = (
 )  # fmt: skip
 PAPERS = tuple(sorted(path.parent.name for path in (ROOT / "book" / "papers").glob("*/__init__.py")))
 BEFORE, AFTER = (
-    (
-        "processes",
-        "shapes",
-        "markup",
-        "looks",
-        "results",
-        "settings",
-        "cards",
-        "datacards",
-        "methodcards",
-        "experiments",
-        "notions",
-    ),
-    ("ledger", "figures", "notebooks", "site", "bench", "new", "cli"),
+    ("processes", "shapes", "markup", "looks", "results", "settings", "cards", "datacards", "experiments"),
+    ("ledger", "figures", "notebooks", "site", "bench", "traffic", "new", "cli"),
 )
 ORDER = [
     *(f"fairfl_lite.{room}" for room in LIBRARY),
