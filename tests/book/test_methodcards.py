@@ -16,7 +16,7 @@ from fairfl_book import methodcards
 from fairfl_book.notebooks import runner
 from fairfl_lite.clients import ClientTraining
 from fairfl_lite.errors import FairFLError
-from fairfl_lite.federation import Federation, Shards, Standard
+from fairfl_lite.federation import Federation, History, Shards, Standard
 from fairfl_lite.models import Dense, Perceptron
 from fairfl_lite.supernets import Supernet
 
@@ -80,9 +80,15 @@ def measured(name: str) -> tuple[set[str], set[str]]:
     first = having(fed).run(made, 3, record=())
     asked = set(ASKED)
     other = having(three_clients(groups_seed=0)).run(made, 3, record=())
-    if first.state.params.tobytes() != other.state.params.tobytes():
+    if in_bytes(first) != in_bytes(other):
         needs.add("groups")
     return asked, needs
+
+
+def in_bytes(history: History) -> list[bytes]:
+    """The server's model, and what is deployed."""
+    answer = history.answer
+    return [part.tobytes() for part in (history.state.params, *([answer] if isinstance(answer, np.ndarray) else answer))]
 
 
 def method_has_own_models(name: str) -> bool:

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parents[1] / "every_method.md"
 ASKS = {
+    "counts": "count its rows by group and label",
     "train": "train the model it is given",
     "score": "count or measure how it does on its own rows",
     "gradient": "work out gradients on its own rows",
     "best model": "choose among several models",
+    "summary": "sum up what it finds on its own rows, by group",
     "metric": "nothing more: the server scores models on rows of its own",
 }
 """What a method asks of its clients, by the name of the question in the library."""
