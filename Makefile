@@ -31,8 +31,9 @@ coverage: $(STAMP) ## list the lines of the library that none of its own tests r
 	@$(BIN)/coverage run -m pytest -q tests/lite
 	@$(BIN)/coverage report
 
-chaos: $(STAMP) ## kill, starve and deceive it, and count what becomes of it: half an hour; PARTS="kills disk" for some of it
+chaos: $(STAMP) $(DASK)/.installed ## kill, starve and deceive it, and count what becomes of it: half an hour; PARTS="kills disk" for some of it
 	@PYTHONPATH=tools $(BIN)/python -m chaos $(PARTS)
+	$(if $(PARTS),,@PYTHONPATH=tools $(BIN)/python -m chaos.workers 50)
 
 nbval: $(STAMP) ## let nbval itself execute every notebook and compare the text, without our runs
 	@PYTHONPATH=tools NUMBA_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile -p patient --nbval --nbval-current-env \
