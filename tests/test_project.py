@@ -29,7 +29,19 @@ LIBRARY = (
 )  # fmt: skip
 PAPERS = tuple(sorted(path.parent.name for path in (ROOT / "book" / "papers").glob("*/__init__.py")))
 BEFORE, AFTER = (
-    ("processes", "shapes", "markup", "looks", "results", "settings", "cards", "datacards", "experiments"),
+    (
+        "processes",
+        "shapes",
+        "markup",
+        "looks",
+        "results",
+        "settings",
+        "cards",
+        "datacards",
+        "methodcards",
+        "experiments",
+        "notions",
+    ),
     ("ledger", "figures", "notebooks", "site", "bench", "traffic", "new", "cli"),
 )
 ORDER = [
