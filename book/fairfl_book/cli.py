@@ -1,4 +1,4 @@
-"""The command line: `fairfl data|run|build|references|lessons|claims|cards|bench|paper|replay|models|certificates|new`.
+"""The command line: `fairfl data|run|build|references|lessons|claims|cards|bench|paper|replay|models|arena|certificates|new`.
 
 Exit codes: 0 done, 1 something ran and failed, 2 the request itself could not be met.
 
@@ -140,6 +140,19 @@ def parser() -> argparse.ArgumentParser:
     certificates.add_argument(
         "--days", type=int, default=365, metavar="N", help="for how many days they are valid, 365 if not said"
     )
+
+    arena = command("arena", do_arena, "compare methods on a table of your own, under the arena's protocol")
+    arena.add_argument("--federation", type=Path, required=True, metavar="FILE", help="a CSV file with one row per person")
+    arena.add_argument("--label", required=True, metavar="COLUMN", help="the column to predict")
+    arena.add_argument("--sensitive", required=True, metavar="COLUMN", help="the column that says which group a row belongs to")
+    arena.add_argument("--clients", required=True, metavar="COLUMN", help="the column that says which client holds a row")
+    arena.add_argument("--favourable", metavar="VALUE", help="of the label; needed where it is not 0 and 1")
+    arena.add_argument("--privileged", metavar="VALUE", help="of the sensitive column; the last of the two in order if not said")
+    arena.add_argument("--methods", metavar="NAME[,NAME]", help="which methods beside fedavg, all of them if not said")
+    arena.add_argument("--seeds", type=int, default=10, metavar="N", help="10 if not said; the arena itself has 50")
+    arena.add_argument("--rounds", type=int, metavar="N", help="those of the protocol if not said")
+    arena.add_argument("--out", type=Path, metavar="FILE", help="keep every value of every setting as CSV")
+    arena.add_argument("--estimate", action="store_true", help="only say how long it takes")
 
     new = command("new", do_new, "make a small paper, method or dataset that works, to begin with")
     new.add_argument("kind", choices=["paper", "method", "dataset"])
@@ -441,6 +454,28 @@ def do_certificates(args: argparse.Namespace) -> int:
         files = f"--tls-ca-file {authority} --tls-cert {names[role]} --tls-key {names[role]}"
         protocol = "--protocol tls " if role == "scheduler" else ""
         print(f"dask {role}{rest} {protocol}{files}")
+    return 0
+
+
+def do_arena(args: argparse.Namespace) -> int:
+    from papers.arena import protocol, runs
+
+    rounds = protocol.ROUNDS if args.rounds is None else args.rounds
+    if args.seeds < 2 or rounds < 1:
+        raise FairFLError("The arena needs at least two seeds, for an interval, and one round.")
+    own = runs.OwnTable.read(args.federation, args.label, args.sensitive, args.clients, args.favourable, args.privileged)
+    names = _chosen([name for name in (args.methods or "").split(",") if name], list(runs.CONTESTANTS), "method in the arena")
+    names = list(dict.fromkeys(["fedavg", *names]))
+    seconds = runs.estimate(own, names, args.seeds, rounds)
+    many = len(set(own.rows.columns[args.clients]))
+    print(f"{len(own.rows):,} rows, {many} clients, {len(names)} methods, {args.seeds} seeds and {rounds} rounds: "
+          f"it takes about {max(1, round(seconds / 60))} min on this machine.", flush=True)  # fmt: skip
+    if args.estimate:
+        return 0
+    frame = runs.compared(own, names, args.seeds, rounds)
+    if args.out:
+        frame.to_csv(args.out, index=False)
+    print(runs.shown({rule: runs.verdicts(frame, rule) for rule in ("accurate", "fair")}))
     return 0
 
 
