@@ -1,3 +1,0 @@
-"""Experiments whose protocol is there and whose runs are still to come."""
-
-AWAITED = {"arena/fronts"}

@@ -19,21 +19,53 @@ from fairfl_lite.federation import Federation, Shards
 from fairfl_lite.store import fingerprint
 
 CLIENTS, ALPHAS, VALIDATION = 5, (0.1, 0.5, 5.0), 0.2
+SIZES = (1, 3, 10, 30, 100)
+"""How many rows clients of unequal size have, relative to the smallest."""
 TARGET = 0.3
 """How far apart the two groups' shares of positives are at a biased client."""
 
 Make = Callable[[Table, Sequence[int], ClientTraining], Federation]
 
 
+OTHER = {"adult": "race", "compas": "sex"}
+"""A second attribute of each dataset, which no method knows: models are looked at by both attributes at once."""
+ROWS = 40_000
+"""Of the made federation."""
+
+
 @lru_cache(maxsize=4)
 def table(name: str) -> Table:
-    """A dataset of the library."""
-    return data.load(name)
+    """A dataset of the library, or the table of the federation whose truth is known."""
+    return made(ROWS, 0) if name == "made" else data.load(name)
+
+
+def second(name: str, rows: Table) -> np.ndarray | None:
+    """Whether each row has the commonest value of the second attribute; None where there is no such attribute."""
+    if name not in OTHER:
+        return None
+    values = np.asarray(rows.columns[OTHER[name]])
+    kinds, count = np.unique(values, return_counts=True)
+    return np.asarray(values == kinds[count.argmax()])
 
 
 def dealt(partition: Partition) -> Make:
     """Rows are dealt by a partition, a fifth of the training rows for validation."""
     return lambda rows, seeds, local: Federation.of(rows, partition, seeds, local, validation=VALIDATION)
+
+
+def unequal(shares: Sequence[float]) -> Make:
+    """Clients whose rows are drawn from the same population, with these shares of them."""
+
+    def make(rows: Table, seeds: Sequence[int], local: ClientTraining) -> Federation:
+        whole = Federation.of(rows, Partition.random(1), seeds, local, validation=VALIDATION)
+        cuts = np.cumsum(shares)[:-1] / np.sum(shares)
+        parts = {}
+        for name, part in whole.shards.items():
+            mixed = [streams.stream(seed, f"unequal {name}").permutation(part.rows(r, 0)) for r, seed in enumerate(seeds)]
+            parts[name] = Shards.deal(part.examples, [np.split(own, np.round(cuts * len(own)).astype(int)) for own in mixed])
+        return replace(whole, shards=parts, inputs=Standard.of(parts["train"]))
+
+    return make
 
 
 def biased(disfavoured: Mapping[int, int], target: float = TARGET) -> Make:
@@ -76,9 +108,35 @@ FEDERATIONS: Mapping[str, Make] = {
     "one-group": dealt(Partition.single_group(0.5, (2, 3))),
     "some-biased": biased({0: 0, 1: 0}),
     "opposite-bias": biased({0: 0, 1: 0, 3: 1, 4: 1}),
+    "unequal-sizes": unequal(SIZES),
 }
 """By name: strata of group and label dealt at three levels of heterogeneity; clients of one group each; equal clients of whom two
-disfavour group 0; and equal clients of whom two disfavour group 0 and two group 1."""
+disfavour group 0; equal clients of whom two disfavour group 0 and two group 1; and clients of very unequal sizes, in which the
+largest has a hundred times the rows of the smallest."""
+MADE: Mapping[str, Make] = {"by-client": dealt(Partition.by_column("client"))}
+"""Of the table whose truth is known, which says who holds a row."""
+
+
+def crowd(clients: int, participants: int) -> Make:
+    """Many clients, dealt as in "dirichlet-5", of whom some take part in each round; 0 for all."""
+
+    def make(rows: Table, seeds: Sequence[int], local: ClientTraining) -> Federation:
+        fed = dealt(Partition.dirichlet(5.0, clients, over="sensitive+label"))(rows, seeds, local)
+        return replace(fed, participants=participants)
+
+    return make
+
+
+CROWDS: Mapping[str, Make] = {
+    "5-clients": crowd(5, 0),
+    "50-clients": crowd(50, 0),
+    "500-clients": crowd(500, 0),
+    "10-of-50": crowd(50, 10),
+    "50-of-500": crowd(500, 50),
+}
+"""By name: how many clients there are, and how many of them are in a round."""
+SOME = ("10-of-50", "50-of-500")
+"""In which some clients take part in a round."""
 
 
 # A federation whose truth is known

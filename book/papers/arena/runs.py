@@ -18,32 +18,59 @@ from fairfl_lite.data import Partition, Table
 from fairfl_lite.errors import FairFLError, choose
 from fairfl_lite.federation import run_together
 from fairfl_lite.scores import scorecard
-from papers.arena.federations import ALPHAS, CLIENTS, FEDERATIONS, TARGET, VALIDATION, Make, dealt, table
-from papers.arena.protocol import BATCH, CONTESTANTS, EPOCHS, MARGINS, ROUNDS, SEEDS, Setting, chosen, judged
+from papers.arena.federations import (
+    ALPHAS,
+    CLIENTS,
+    CROWDS,
+    FEDERATIONS,
+    MADE,
+    OTHER,
+    ROWS,
+    SIZES,
+    SOME,
+    TARGET,
+    VALIDATION,
+    Make,
+    dealt,
+    second,
+    table,
+)
+from papers.arena.protocol import BATCH, CONTESTANTS, EPOCHS, MARGINS, NEED_ALL, ROUNDS, SEEDS, Setting, chosen, judged
 
 DATASETS = ("adult", "compas")
 KEPT = ("acc", "eod", "spd", "equalised_odds", "impact", "local_eod", "most_eod", "local_spd", "most_spd", "worst_group",
-        "min_acc", "var_acc", "jain_acc", "equality", "equity")  # fmt: skip
-"""Of the scorecard. "worst_acc" is "min_acc" with fewer than twenty clients, and "tpsd" and "apsd" are half of eod and spd."""
+        "min_acc", "worst_acc", "var_acc", "jain_acc", "equality", "equity")  # fmt: skip
+"""Of the scorecard. "tpsd" and "apsd" are half of eod and spd."""
+CROSSED = ("pair_worst", "pair_spd", "pair_eod")
+"""Of intersections with a second attribute, where the table has one."""
+CHOOSING = ("acc", "eod")
+"""Metrics by which settings are chosen: of validation rows no others are stored."""
+CROWD_SEEDS = 10
 
 
-def measured(rows: Table, make: Make, settings: Sequence[Setting], seeds: Sequence[int], rounds: int) -> pd.DataFrame:
-    """Every setting on the same seeds: columns method, level, rate, part, seed, metric and value, after the last round."""
+def measured(rows: Table, make: Make, settings: Sequence[Setting], seeds: Sequence[int], rounds: int,
+             other: np.ndarray | None = None) -> pd.DataFrame:  # fmt: skip
+    """Every setting on the same seeds: columns method, level, rate, part, seed, metric and value, after the last round.
+
+    other : a second attribute of the rows, by which test rows are looked at too.
+    """
     fed = replace(make(rows, seeds, settings[0].local), diverged="keep")
     runs = run_together([(replace(fed, local=one.local), one.method) for one in settings], rounds,
                         record=("validation", "test"), eval_every=rounds)  # fmt: skip
     frames = []
     for one, history in zip(settings, runs, strict=True):
         for part in ("validation", "test"):
-            frame = scorecard(fed, history, on=part)
-            frame = frame[frame["metric"].isin(KEPT)].drop(columns="method")
+            frame = scorecard(fed, history, on=part, crossed_with=other if part == "test" else None)
+            frame = frame[frame["metric"].isin(KEPT + CROSSED)].drop(columns="method")
             frames.append(frame.assign(method=one.method.name, level=one.level, rate=one.rate, part=part))
     return pd.concat(frames, ignore_index=True)[["method", "level", "rate", "part", "seed", "metric", "value"]]
 
 
 def cell(dataset: str, federation: str, method: str, seeds: Sequence[int]) -> pd.DataFrame:
-    """One method in one federation."""
-    found = measured(table(dataset), FEDERATIONS[federation], CONTESTANTS[method], seeds, ROUNDS)
+    """One method in one federation; of validation rows only what settings are chosen by."""
+    rows, make = table(dataset), {**FEDERATIONS, **MADE, **CROWDS}[federation]
+    found = measured(rows, make, CONTESTANTS[method], seeds, ROUNDS, second(dataset, rows))
+    found = found[(found["part"] == "test") | found["metric"].isin(CHOOSING)]
     return found.assign(dataset=dataset, federation=federation)
 
 
@@ -166,10 +193,20 @@ def shown(found: Mapping[str, pd.DataFrame]) -> str:
     return "\n".join(lines)
 
 
+_SETTINGS = {"rounds": ROUNDS, "batch": BATCH, "epochs": EPOCHS, "validation": VALIDATION}
+_OF = {"clients": CLIENTS, "alphas": ALPHAS, "target": TARGET, "sizes": SIZES, "second attribute": OTHER}
+
+_CROWDED = [one for one in grid(dataset=("adult",), federation=list(CROWDS), method=list(CONTESTANTS))
+            if not (one["federation"] in SOME and one["method"] in NEED_ALL)]  # fmt: skip
+
 EXPERIMENTS = [
-    Experiment("arena/fronts", cell, grid(dataset=DATASETS, federation=list(FEDERATIONS), method=list(CONTESTANTS)),
-               data=DATASETS, seeds=SEEDS, settings={
-                   "rounds": ROUNDS, "batch": BATCH, "epochs": EPOCHS, "clients": CLIENTS, "alphas": ALPHAS, "target": TARGET,
-                   "validation": VALIDATION,
-               }),
+    *(
+        Experiment(f"arena/{name}", cell, grid(dataset=(name,), federation=list(FEDERATIONS), method=list(CONTESTANTS)),
+                   data=(name,), seeds=SEEDS, workers=2, settings=_SETTINGS | _OF)
+        for name in DATASETS
+    ),
+    Experiment("arena/made", cell, grid(dataset=("made",), federation=list(MADE), method=list(CONTESTANTS)), seeds=SEEDS,
+               workers=2, settings=_SETTINGS | {"rows": ROWS}),
+    Experiment("arena/crowds", cell, _CROWDED,
+               data=("adult",), seeds=CROWD_SEEDS, workers=2, settings=_SETTINGS),
 ]  # fmt: skip

@@ -16,13 +16,16 @@ from fairfl_lite.federation import Federation, Method, State
 from fairfl_lite.methods import FedAvg
 from papers.arena import protocol, runs
 from papers.arena.federations import (
+    CROWDS,
     FEDERATIONS,
     MADE_CLIENTS,
+    SIZES,
     TARGET,
     attainable,
     biased,
     chances,
     made,
+    second,
 )
 
 pytestmark = pytest.mark.slow
@@ -56,7 +59,7 @@ def test_every_margin_has_a_reason_and_its_arithmetic_holds():
     for rate, people, deviation in ((0.7, 1200, 0.013), (0.5, 300, 0.029), (0.3, 3000, 0.008)):
         assert np.sqrt(rate * (1 - rate) / people) == pytest.approx(deviation, abs=5e-4)
     assert np.sqrt(5) == pytest.approx(2, abs=0.25)  # of a fifth of the rows a rate deviates about twice as much
-    assert set(protocol.LARGER) < set(protocol.MARGINS) <= set(runs.KEPT)
+    assert set(protocol.LARGER) < set(protocol.MARGINS) <= set(runs.KEPT + runs.CROSSED)
 
 
 def invented():
@@ -149,6 +152,42 @@ def test_biased_clients_reach_their_target_and_the_others_keep_their_rows():
     assert (one_sided[:, :2] < -0.29).all() and (one_sided[:, 2:] > -0.25).all()
     census = biased({0: 0}, target=1.0)(little(), (0,), LOCAL).shards["train"].census()[0, 0]
     assert census[0, 1] == 0 and census[0, 0] > 0 and census[1, 1] > 0  # no more can be dropped
+
+
+def test_unequal_clients_have_every_row_once_and_the_same_population():
+    rows, fed = little(), FEDERATIONS["unequal-sizes"](little(), (0, 1), LOCAL)
+    for part in ("train", "validation", "test"):
+        sizes = fed.shards[part].census()[0].sum((1, 2))
+        np.testing.assert_allclose(sizes / sizes.sum(), np.array(SIZES) / sum(SIZES), atol=1 / sizes.sum())
+    for r in range(2):
+        dealt = [fed.shards[part].rows(r, k) for part in ("train", "validation", "test") for k in range(fed.clients)]
+        assert sorted(np.concatenate(dealt)) == list(range(len(rows)))
+        large = fed.shards["train"].rows(r, 4)
+        assert rows.y[large].mean() == pytest.approx(rows.y.mean(), abs=0.05)
+
+
+def test_crowds_have_their_clients_and_some_of_them_take_part():
+    fed = CROWDS["10-of-50"](little(6000), (0,), LOCAL)
+    assert fed.clients == 50 and fed.one().sample_clients(1).size == 10
+    assert CROWDS["5-clients"](little(), (0,), LOCAL).one().sample_clients(1).size == 5
+
+
+def test_methods_that_need_everybody_are_those_that_refuse_some():
+    fed = CROWDS["10-of-50"](little(6000), (0,), LOCAL)
+    refused = set()
+    for name, settings in protocol.CONTESTANTS.items():
+        try:
+            fed.run(settings[0].method, 1)
+        except FairFLError as error:
+            assert "needs every client in every round" in str(error)
+            refused.add(name)
+    assert refused == set(protocol.NEED_ALL)
+
+
+def test_the_second_attribute_says_who_is_of_the_majority():
+    rows = Table("adult", np.zeros((4, 1), np.float32), np.zeros(4, np.int8), np.zeros(4, np.int8), ("x",), "sex",
+                 {"race": np.array(["White", "Black", "White", "Other"])}, "digest")  # fmt: skip
+    assert second("adult", rows).tolist() == [True, False, True, False] and second("made", rows) is None
 
 
 def test_clients_of_one_group_have_one_group():
