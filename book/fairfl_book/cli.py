@@ -1,4 +1,4 @@
-"""The command line: `fairfl data|run|build|references|lessons|claims|cards|bench|paper|replay|models|arena|certificates|new`.
+"""The command line: `fairfl data|run|build|references|lessons|claims|cards|bench|paper|replay|models|certificates|arena|new`.
 
 Exit codes: 0 done, 1 something ran and failed, 2 the request itself could not be met.
 
