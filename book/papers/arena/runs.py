@@ -45,6 +45,7 @@ CROSSED = ("pair_worst", "pair_spd", "pair_eod")
 """Of intersections with a second attribute, where the table has one."""
 CHOOSING = ("acc", "eod")
 """Metrics by which settings are chosen: of validation rows no others are stored."""
+RUN = ["method", "level", "rate", "part", "seed"]
 CROWD_SEEDS = 10
 
 
@@ -67,11 +68,25 @@ def measured(rows: Table, make: Make, settings: Sequence[Setting], seeds: Sequen
 
 
 def cell(dataset: str, federation: str, method: str, seeds: Sequence[int]) -> pd.DataFrame:
-    """One method in one federation; of validation rows only what settings are chosen by."""
+    """One method in one federation, to four digits: a column for each metric with a margin, of which validation rows have those
+    that settings are chosen by."""
     rows, make = table(dataset), {**FEDERATIONS, **MADE, **CROWDS}[federation]
-    found = measured(rows, make, CONTESTANTS[method], seeds, ROUNDS, second(dataset, rows))
+    return stored(measured(rows, make, CONTESTANTS[method], seeds, ROUNDS, second(dataset, rows)), dataset, federation)
+
+
+def stored(found: pd.DataFrame, dataset: str, federation: str) -> pd.DataFrame:
+    """What `measured` gives as it is stored; `tidy` turns it back."""
+    found = found[((found["part"] == "test") & found["metric"].isin(MARGINS)) | found["metric"].isin(CHOOSING)]
+    wide = found.pivot(index=RUN, columns="metric", values="value").reindex(columns=list(MARGINS)).round(4).reset_index()
+    return wide.assign(dataset=dataset, federation=federation)[["dataset", "federation", *RUN, *MARGINS]]
+
+
+def tidy(wide: pd.DataFrame) -> pd.DataFrame:
+    """A stored result with a row for each value, as `measured` gives them."""
+    found = wide.melt(["dataset", "federation", *RUN], list(MARGINS), "metric")
     found = found[(found["part"] == "test") | found["metric"].isin(CHOOSING)]
-    return found.assign(dataset=dataset, federation=federation)
+    never = found.groupby("metric")["value"].transform("count") == 0
+    return found[~never].reset_index(drop=True)
 
 
 # A reader's own table
