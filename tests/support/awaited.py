@@ -1,3 +1,3 @@
 """Experiments whose protocol is there and whose runs are still to come."""
 
-AWAITED = {"arena/adult", "arena/compas", "arena/made", "arena/crowds"}
+AWAITED = {"arena/adult"}
