@@ -27,7 +27,7 @@ ASKS = {
     "gradient": "work out gradients on its own rows",
     "best model": "choose among several models",
     "summary": "sum up what it finds on its own rows, by group",
-    "metric": "nothing more: the server scores models on rows of its own",
+    "metric": "let the server score its model on rows of the server",
 }
 """What a method asks of its clients, by the name of the question in the library."""
 NEEDS = {
@@ -43,12 +43,16 @@ KINDS = (
 )  # fmt: skip
 """Who is compared, in the order of the page."""
 
-INTRODUCTION = """What each method of the library does, what it needs, and what its server sees. Symbols are those of
-{doc}`notation </book/notation>`, words those of {doc}`the glossary </book/glossary>`. What the settings mean is in
-{doc}`the reference </book/reference/methods>`.
+INTRODUCTION = """Which method would suit your federation? Begin with the table. It says whom a method compares, what it
+needs, and what the server must see of a single client. *Sums alone* means that the server only needs sums over clients, so
+that secure aggregation can hide what each client sends. Methods have the names of their classes in the library. After the
+table each has an entry, with its update rule and its settings at their defaults.
 
-What a method needs, and what it asks of a client, is measured: a test runs each method and looks at what it refuses and what it
-asks. What the server must see comes from the method itself, which refuses a secure sum where sums are not enough.
+The symbols are those of {doc}`notation </book/notation>`. {doc}`The glossary </book/glossary>` has the words, and
+{doc}`the reference </book/reference/methods>` says what the settings mean.
+
+A test runs every method, and compares what it needs and what it asks of a client with what this page says. If a method needs
+more than sums, it refuses to run with secure aggregation.
 """
 
 
@@ -149,16 +153,16 @@ def _lines(ordered: list[str], cards: Mapping[str, MethodCard], known: Mapping[s
         card = cards[name]
         equations = re.sub(r",?\s*\\qquad\s*", r" \\\\ ", card.update)
         asked = "; ".join(ASKS[one] for one in card.asks)
-        cited = " ".join(f"{{cite:t}}`{key}`" for key in card.source)
+        cited = " and ".join(f"{{cite:t}}`{key}`" for key in card.source)
         yield f"\n(method-{_anchor(name)})=\n## {name}\n\n{card.idea}\n"
         yield f"$$\\begin{{gathered}} {equations} \\end{{gathered}}$$\n"
         yield f"```text\n{settings(known[name])}\n```\n"
         yield f"- **Each round** a client is asked to {asked}. It sends {card.sends}."
         yield f"- **The server must see** {must_see(known[name]) or 'sums alone'}."
         yield f"- **Limit case.** {card.limit}"
-        yield f"- **Departures.** {card.departures}"
-        paper = f"; the paper is {cited}" if cited else ""
-        yield f"- **Read more** in {{doc}}`a chapter of this book </executed/{card.chapter}>`{paper}."
+        yield f"- **Differences from the paper.** {card.departures}"
+        paper = f"; the {'paper is' if len(card.source) == 1 else 'papers are'} {cited}" if cited else ""
+        yield f"- **Read more** in {{doc}}`/executed/{card.chapter}`{paper}."
     yield ""
 
 
