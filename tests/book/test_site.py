@@ -229,6 +229,7 @@ def test_a_builder_ends_with_the_command_that_started_it(make_project):
         (code("if x:\n    assert a", "hide-input"), "Checks"),
         (code("check('sum', right=1)", "check", "hide-input"), "Check of the answer"),
         (code("ledger.listing('fairfed.s3')", "hide-input", "hide-output"), "Claims in the ledger"),
+        (code("ledger.listing('fairfed.s3')", "hide-cell"), "Claims in the ledger"),
         (code("def f(): pass", "hide-cell"), "Code"),
         (code("figures.show(fig)"), None),
     ],
@@ -240,11 +241,11 @@ def test_a_fold_says_what_is_in_it(cell, word):
 
 def test_a_folded_table_and_the_code_of_one_that_is_shown_are_told_apart():
     words = []
-    for tags in (["hide-input"], ["hide-input", "hide-output"]):
+    for tags in (["hide-input"], ["hide-input", "hide-output"], ["hide-cell"]):
         cell = code("frame", *tags)
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/html": "<table></table>"}, execution_count=1)]
         words.append(book.page(notebook(cell)).cells[0].metadata["mystnb"]["code_prompt_show"])
-    assert words == ["Code of the table", "Table"]
+    assert words == ["Code of the table", "Table", "Table"]
 
 
 def test_a_notebook_that_was_removed_has_no_page(make_project):

@@ -72,10 +72,11 @@ def _fold(cell: NotebookNode) -> str:
         return "Plot"
     if re.search(r"^\s*assert\b", source, re.M) and not cell.get("outputs"):
         return "Checks"
-    if "ledger.listing(" in source and "hide-output" in tags:
+    hidden = tags & {"hide-output", "hide-cell"}
+    if "ledger.listing(" in source and hidden:
         return "Claims in the ledger"
     if any("text/html" in output.get("data", {}) for output in cell.get("outputs", [])):
-        return "Table" if "hide-output" in tags else "Code of the table"
+        return "Table" if hidden else "Code of the table"
     return "Code"
 
 
