@@ -458,7 +458,7 @@ def do_certificates(args: argparse.Namespace) -> int:
 
 
 def do_arena(args: argparse.Namespace) -> int:
-    from papers.arena import protocol, runs
+    from papers.arena import compare, protocol, runs
 
     rounds = protocol.ROUNDS if args.rounds is None else args.rounds
     if args.seeds < 2 or rounds < 1:
@@ -475,7 +475,7 @@ def do_arena(args: argparse.Namespace) -> int:
     frame = runs.compared(own, names, args.seeds, rounds)
     if args.out:
         frame.to_csv(args.out, index=False)
-    print(runs.shown({rule: runs.verdicts(frame, rule) for rule in ("accurate", "fair")}))
+    print(compare.shown({rule: compare.verdicts(frame, rule) for rule in compare.RULES}))
     return 0
 
 

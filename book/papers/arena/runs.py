@@ -35,7 +35,7 @@ from papers.arena.federations import (
     second,
     table,
 )
-from papers.arena.protocol import BATCH, CONTESTANTS, EPOCHS, MARGINS, NEED_ALL, ROUNDS, SEEDS, Setting, chosen, judged
+from papers.arena.protocol import BATCH, CONTESTANTS, EPOCHS, NEED_ALL, ROUNDS, SEEDS, Setting
 
 DATASETS = ("adult", "compas")
 KEPT = ("acc", "eod", "spd", "equalised_odds", "impact", "local_eod", "most_eod", "local_spd", "most_spd", "worst_group",
@@ -167,45 +167,6 @@ def compared(own: OwnTable, methods: Sequence[str], seeds: int, rounds: int) -> 
     cells = [{**own.given, "digest": own.rows.digest, "method": name, "rounds": rounds} for name in methods]
     frame = Experiment("arena/own", own_cell, cells).frame(seeds, store.root() / ".fairfl" / "cells")
     return frame.assign(federation="own")
-
-
-def verdicts(frame: pd.DataFrame, rule: str, against: str = "fedavg") -> pd.DataFrame:
-    """The setting that each method is given by a rule, its mean test values, and how it compares with another method.
-
-    Columns method, level, rate, metric, mean, gain, low, high and verdict, for each federation in `frame`.
-    """
-    picked = chosen(frame, rule).merge(frame[frame["part"] == "test"], on=["federation", "method", "level", "rate"])
-    rows = []
-    for (federation, metric), part in picked[picked["metric"].isin(MARGINS)].groupby(["federation", "metric"], sort=False):
-        by_method = {name: own.sort_values("seed") for name, own in part.groupby("method", sort=False)}
-        if against not in by_method:
-            raise FairFLError(f"Methods are compared with {against}: run it too.")
-        other = by_method[against]["value"].to_numpy()
-        for name, values in by_method.items():
-            first, mine = values.iloc[0], values["value"].to_numpy()
-            verdict, gain, low, high = judged(mine, other, str(metric))
-            rows.append({"federation": federation, "method": name, "level": first["level"], "rate": first["rate"],
-                         "metric": metric, "mean": np.mean(np.abs(mine)), "gain": gain, "low": low, "high": high,
-                         "verdict": "" if name == against else verdict})  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def shown(found: Mapping[str, pd.DataFrame]) -> str:
-    """Verdicts by rule as text: a line for each method, and a mark beside each mean."""
-    marks = {"better": "+", "worse": "-", "equal": "=", "cannot tell": "?", "": " "}
-    lines = []
-    for rule, frame in found.items():
-        lines.append(f"Settings chosen by rule '{rule}', on validation rows; test means, and against fedavg: + better, - worse, "
-                     "= equal, ? cannot tell")  # fmt: skip
-        metrics = list(dict.fromkeys(frame["metric"]))
-        width = max(map(len, frame["method"]))
-        lines.append(f"{'':{width}}  " + "  ".join(f"{metric:>10}" for metric in metrics))
-        for name, rows in frame.groupby("method", sort=False):
-            by = rows.set_index("metric")
-            cells = [f"{by.loc[metric, 'mean']:8.3f} {marks[str(by.loc[metric, 'verdict'])]}" for metric in metrics]
-            lines.append(f"{name:{width}}  " + "  ".join(cells))
-        lines.append("")
-    return "\n".join(lines)
 
 
 _SETTINGS = {"rounds": ROUNDS, "batch": BATCH, "epochs": EPOCHS, "validation": VALIDATION}
