@@ -22,6 +22,20 @@ STORED = ("adult", "compas", "made", "crowds")
 """The stored results; crowds are of Adult."""
 VERDICTS = ("better", "equal", "cannot tell", "worse")
 SETTING = ["federation", "method", "level", "rate"]
+FOR_WHOM = {
+    "groups of people": ("local", "global", "group-thresholds", "fairfed", "fair-fate", "fedval", "fairbatch", "fedfb",
+                         "fedminmax", "fedgft"),
+    "groups inside clients": ("fairreg", "fcfl", "effl"),
+    "clients": ("afl", "q-ffl", "term", "propfair", "corefed", "rankff", "fedfv", "fedmgda+", "fedmdfg"),
+    "several models": ("ditto", "ifca", "local-only"),
+}  # fmt: skip
+"""Whom each method compares, all but FedAvg; the last ones give clients, or groups of clients, models of their own."""
+WORDS = {
+    "acc": "accuracy", "worst_group": "accuracy of the worse group", "eod": "|EOD|", "spd": "|SPD|",
+    "pair_eod": "largest EOD of intersections", "most_eod": "largest |EOD| of a client",
+    "min_acc": "accuracy of the worst client", "equality": "spread of clients' accuracies",
+}  # fmt: skip
+"""What the metrics with margins are called, people first and clients last."""
 
 
 @lru_cache(maxsize=4)
@@ -68,7 +82,7 @@ def verdicts(frame: pd.DataFrame, rule: str, against: str = "fedavg") -> pd.Data
     values = picked(frame, rule)
     gain = gains(values, against)
     verdict, mean, low, high = weighed(gain.to_numpy(), _margins(gain))
-    found = gain.index.to_frame(index=False).assign(mean=values.mean(axis=1, skipna=False).to_numpy(), gain=mean, low=low,
+    found = gain.index.to_frame(index=False).assign(mean=values.mean(axis=1).to_numpy(), gain=mean, low=low,
                                                     high=high, verdict=verdict)  # fmt: skip
     found.loc[found["method"] == against, "verdict"] = ""
     return found
@@ -107,7 +121,7 @@ def by_chance(frame: pd.DataFrame, rule: str, times: int = 20, seed: int = 0) ->
     for _ in range(times):
         coins = rng.choice([-1, 1], (of.max() + 1, gain.shape[1]))
         called += np.isin(weighed(gain.to_numpy() * coins[of], _margins(gain))[0], ["better", "worse"]).sum()
-    return len(gain), called / times
+    return len(gain), float(called / times)
 
 
 # Fronts

@@ -6,7 +6,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import ttest_rel
 
-from fairfl_book import results
+from fairfl_book import methodcards, results
 from fairfl_lite import metrics
 from fairfl_lite.errors import FairFLError
 from papers.arena import compare, protocol
@@ -221,6 +221,21 @@ def test_nobody_has_less_regret_than_nothing_when_rows_are_the_whole_population(
         assert acc <= attainable(abs(rate[0] - rate[1]), "eod") + 1e-9
     free = linprog(-(share * (2 * eta - 1)).ravel(), bounds=(0, 1))
     assert (share * (1 - eta)).sum() - free.fun == pytest.approx(attainable(1.0, "eod"))
+
+
+# Names
+
+
+def test_every_method_and_metric_has_its_place_once():
+    placed = [method for group in compare.FOR_WHOM.values() for method in group]
+    assert sorted(placed) == sorted(set(protocol.CONTESTANTS) - {"fedavg"})
+    assert set(compare.WORDS) == set(protocol.MARGINS)
+    for kind, group in compare.FOR_WHOM.items():
+        for method in group:
+            card = methodcards.load(type(protocol.CONTESTANTS[method][0].method).__name__).compares
+            if method not in ("local", "global"):  # FedAvg with other weights of rows
+                assert {"groups of people": "groups", "groups inside clients": "groups inside", "clients": "clients",
+                        "several models": ""}[kind] in card  # fmt: skip
 
 
 # Stored results
