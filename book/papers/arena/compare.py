@@ -16,6 +16,7 @@ from fairfl_book import results
 from fairfl_lite.errors import FairFLError, choose
 from papers.arena.federations import attainable
 from papers.arena.protocol import LARGER, LARGEST_GAP, MARGINS, VOLUME_MARGIN, chosen, weighed
+from papers.arena.runs import tidy
 
 RULES = ("accurate", "fair")
 STORED = ("adult", "compas", "made", "crowds")
@@ -40,9 +41,8 @@ WORDS = {
 
 @lru_cache(maxsize=4)
 def load(name: str) -> pd.DataFrame:
-    """A stored result of the arena: metrics with a margin on test rows, and those that choose settings on validation rows."""
-    frame = results.load(f"arena/{choose(name, STORED, 'result of the arena')}").drop(columns="dataset")
-    return frame[(frame["part"] == "validation") | frame["metric"].isin(MARGINS)].reset_index(drop=True)
+    """A stored result of the arena, tidy."""
+    return tidy(results.load(f"arena/{choose(name, STORED, 'result of the arena')}")).drop(columns="dataset")
 
 
 def everywhere(of: Callable[[pd.DataFrame], pd.DataFrame], names: tuple[str, ...] = ("adult", "compas", "made")) -> pd.DataFrame:

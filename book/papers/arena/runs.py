@@ -35,7 +35,7 @@ from papers.arena.federations import (
     second,
     table,
 )
-from papers.arena.protocol import BATCH, CONTESTANTS, EPOCHS, NEED_ALL, ROUNDS, SEEDS, Setting
+from papers.arena.protocol import BATCH, CONTESTANTS, EPOCHS, MARGINS, NEED_ALL, ROUNDS, SEEDS, Setting
 
 DATASETS = ("adult", "compas")
 KEPT = ("acc", "eod", "spd", "equalised_odds", "impact", "local_eod", "most_eod", "local_spd", "most_spd", "worst_group",

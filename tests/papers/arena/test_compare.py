@@ -9,7 +9,7 @@ from scipy.stats import ttest_rel
 from fairfl_book import methodcards, results
 from fairfl_lite import metrics
 from fairfl_lite.errors import FairFLError
-from papers.arena import compare, protocol
+from papers.arena import compare, protocol, runs
 from papers.arena.federations import attainable, chances, table
 
 SEEDS = 6
@@ -241,17 +241,19 @@ def test_every_method_and_metric_has_its_place_once():
 # Stored results
 
 
-def test_every_number_of_a_stored_result_is_counted_once(tmp_path, monkeypatch):
+def test_a_stored_result_says_what_the_runs_said(tmp_path, monkeypatch):
     monkeypatch.setenv("FAIRFL_ROOT", str(tmp_path))
-    frame = pd.concat([noisy(), noisy(1).assign(federation="another")]).assign(dataset="made")
-    spare = frame[(frame.metric == "acc") & (frame.part == "test")].assign(metric="var_acc")  # it has no margin
-    frame = pd.concat([frame, spare])
-    results.save("arena/made", frame, parameters={}, seconds=1, command="", datasets=())
+    here, there = noisy(), noisy(1).assign(federation="another")
+    wide = pd.concat([runs.stored(one.drop(columns="federation"), "made", one["federation"].iloc[0]) for one in (here, there)])
+    results.save("arena/made", wide, parameters={}, seconds=1, command="", datasets=())
     compare.load.cache_clear()
     try:
-        assert len(compare.load("made")) == len(frame) - len(spare)
+        assert len(compare.load("made")) == len(here) + len(there)
         found = compare.everywhere(lambda one: compare.verdicts(one, "fair"), ("made",))
-        assert set(found["dataset"]) == {"made"} and len(found) == 2 * 3 * len(protocol.MARGINS)
+        direct = pd.concat([compare.verdicts(one, "fair") for one in (here, there)])
+        both = found.merge(direct, on=["federation", "method", "metric"], suffixes=("", " direct"))
+        np.testing.assert_allclose(both[["gain", "low", "high"]], both[["gain direct", "low direct", "high direct"]], atol=2e-4)
+        assert set(found["dataset"]) == {"made"} and len(both) == 2 * 3 * len(protocol.MARGINS)
         assert compare.counts(found, ["method"]).to_numpy().sum() == 2 * 2 * len(protocol.MARGINS)
         with pytest.raises(FairFLError, match="There is no result of the arena 'mada'"):
             compare.load("mada")
