@@ -136,6 +136,10 @@ def build(project: Project) -> Path:
 
         ledger_page.write(project.root)  # after the chapters, whose tables its rows lead to
         crate.write(project.root)
+    if (project.root / "book" / "front.md").is_file():
+        from fairfl_book.site import front_page
+
+        front_page.write(project.root)
     html.build(project)
     return html.index(project)
 

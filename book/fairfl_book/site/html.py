@@ -83,9 +83,10 @@ def inputs(project: Project) -> dict[str, dict[str, str]]:
             **{name: _title(root / name) for name in pages if name.endswith((".md", ".ipynb"))},
         },
         "pages": pages,
-        # The ledger's page is written from these, at every build that is not left out.
+        # The ledger's page and that of the movable front are written from these, at every build that is not left out.
         "ledger": {
             "code": imports.digest("fairfl_book.site.ledger_page"),
+            "front": imports.digest("fairfl_book.site.front_page"),
             "cards": store.fingerprint([store.sha256(card) for card in cards.files()]),
             "results": store.fingerprint(_digests(root / "results")),
         },
