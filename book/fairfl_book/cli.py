@@ -152,6 +152,7 @@ def parser() -> argparse.ArgumentParser:
     arena.add_argument("--seeds", type=int, default=10, metavar="N", help="10 if not said; the arena itself has 50")
     arena.add_argument("--rounds", type=int, metavar="N", help="those of the protocol if not said")
     arena.add_argument("--out", type=Path, metavar="FILE", help="keep every value of every setting as CSV")
+    arena.add_argument("--page", type=Path, metavar="FILE", help="draw all settings into an HTML page whose metrics you choose")
     arena.add_argument("--estimate", action="store_true", help="only say how long it takes")
 
     new = command("new", do_new, "make a small paper, method or dataset that works, to begin with")
@@ -476,6 +477,11 @@ def do_arena(args: argparse.Namespace) -> int:
     if args.out:
         frame.to_csv(args.out, index=False)
     print(compare.shown({rule: compare.verdicts(frame, rule) for rule in compare.RULES}))
+    if args.page:
+        from fairfl_book.site import front_page
+
+        front_page.own_page(frame, args.federation.name, runs.CONTESTANTS, args.page)
+        print(f"Open {args.page}")
     return 0
 
 

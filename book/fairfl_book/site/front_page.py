@@ -20,6 +20,7 @@ import pandas as pd
 from fairfl_book import figures, results
 from fairfl_lite import metrics, store
 from fairfl_lite.errors import FairFLError
+from papers.arena.compare import undominated
 from papers.arena.protocol import CONTESTANTS, LARGER, LEVEL, MARGINS, Setting, chosen
 
 STATIC = Path(__file__).parents[2] / "_static"
@@ -140,17 +141,6 @@ def _setting(one: Setting, settings: Sequence[Setting]) -> str:
     return f"{said}rate {one.rate:g}"
 
 
-def non_dominated(x: Sequence[float], y: Sequence[float], larger: tuple[bool, bool]) -> list[int]:
-    """The places of points to which no other is at least as good in both metrics and better in one, from left to right."""
-    across, up = (np.asarray(values, float) * (1 if more else -1) for values, more in zip((x, y), larger, strict=True))
-    found = []
-    for i in range(len(across)):
-        as_good = (across >= across[i]) & (up >= up[i])
-        if not (as_good & ((across > across[i]) | (up > up[i]))).any():
-            found.append(i)
-    return sorted(found, key=lambda i: (x[i], y[i]))
-
-
 def body(data: Mapping[str, Any], methods: str) -> str:
     """The page's body as HTML: the picture and the table, which the script replaces.
 
@@ -206,8 +196,8 @@ def _first(federation: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[list
     """The points of the first two metrics, their means, and which of them are not dominated."""
     found = list(points(data, federation, *FIRST))
     values = [[federation["values"][metric][0][place] * UNIT for place, *_ in found] for metric in FIRST]
-    larger = tuple(data["metrics"][metric]["larger"] for metric in FIRST)
-    return found, values, non_dominated(values[0], values[1], (larger[0], larger[1]))
+    front = np.flatnonzero(undominated(acc=np.array(values[1]), gap=np.array(values[0])))
+    return found, values, sorted(front.tolist(), key=lambda i: (values[0][i], values[1][i]))
 
 
 def _picture(data: Mapping[str, Any]) -> str:
@@ -238,7 +228,7 @@ def _picture(data: Mapping[str, Any]) -> str:
 
 
 def _room(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
+    low, high = min(values, default=0), max(values, default=1)
     return low - 0.12 * (high - low), high + 0.12 * (high - low)
 
 
