@@ -1,6 +1,6 @@
 """The movable front: all settings of all methods of the arena, in a figure whose federation and metrics a reader chooses.
 
-The numbers stand in the page as JSON, and book/_static/front.js draws them. Without a script there are a still picture and a table.
+The numbers stand in the page as JSON, which book/_static/front.js draws. Without a script there are a still picture and a table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fairfl_book import figures, results
 from fairfl_lite import metrics, store
 from fairfl_lite.errors import FairFLError
 from papers.arena.compare import undominated
-from papers.arena.protocol import CONTESTANTS, LARGER, LEVEL, MARGINS, Setting, chosen
+from papers.arena.protocol import CONTESTANTS, LARGER, LEVEL, Setting, chosen
 
 STATIC = Path(__file__).parents[2] / "_static"
 DATASETS = {"adult": "Adult", "compas": "COMPAS", "made": "made, with a known truth", "crowds": "Adult, crowds of clients"}
@@ -69,7 +69,8 @@ def known(frame: pd.DataFrame, contestants: Mapping[str, Sequence[Setting]] = CO
 
     The numbers of a federation are two lists for each metric, the means over seeds and the halves of their intervals, of all
     settings in the order of `methods`. Of gaps the size is averaged. None stands where some seed has no value: where the run
-    diverged, where the metric is undefined, or where the method was not run. "chosen" has by rule the places of the chosen settings.
+    diverged, where the metric is undefined, or where the method was not run. "chosen" has the places of the settings that each rule
+    chooses.
 
     frame : tidy, with columns dataset, federation, method, level, rate, part, seed, metric and value.
     """
@@ -183,7 +184,9 @@ def own_page(frame: pd.DataFrame, name: str, contestants: Mapping[str, Sequence[
     store.write(file, alone(known(frame.assign(dataset=name), contestants), title, methods))
 
 
-def points(data: Mapping[str, Any], federation: Mapping[str, Any], across: str, up: str) -> Iterator[tuple[int, dict[str, Any], str]]:
+def points(
+    data: Mapping[str, Any], federation: Mapping[str, Any], across: str, up: str
+) -> Iterator[tuple[int, dict[str, Any], str]]:
     """Of each setting that has both metrics its place, method and words."""
     both = [federation["values"].get(metric, [[]])[0] for metric in (across, up)]
     settings = [(method, words) for method in data["methods"] for words in method["settings"]]
@@ -209,7 +212,9 @@ def _picture(data: Mapping[str, Any]) -> str:
     fig, ax = plt.subplots()
     for method in data["methods"]:
         own = [i for i, (_, of, _) in enumerate(found) if of is method]
-        ax.plot([x[i] for i in own], [y[i] for i in own], method["marker"], color=method["colour"], label=method["label"], alpha=0.8)
+        ax.plot(
+            [x[i] for i in own], [y[i] for i in own], method["marker"], color=method["colour"], label=method["label"], alpha=0.8
+        )
     ax.plot([x[i] for i in front], [y[i] for i in front], drawstyle="steps-post", color="#555555", linewidth=1, zorder=0)
     chosen_places = {place for own in federation["chosen"].values() for place in own}
     near = [i for i, (place, *_) in enumerate(found) if place in chosen_places]
@@ -223,7 +228,8 @@ def _picture(data: Mapping[str, Any]) -> str:
     alt = f"{where}: every setting of every method by {METRICS[FIRST[0]]} and {METRICS[FIRST[1]]}."
     return (
         f'<figure><img alt="{html.escape(alt)}" src="data:image/png;base64,{base64.b64encode(out.getvalue()).decode()}">'
-        f"<figcaption>{html.escape(where)}. With JavaScript this figure can be moved to other federations and metrics.</figcaption></figure>"
+        f"<figcaption>{html.escape(where)}. "
+        "With JavaScript this figure can be moved to other federations and metrics.</figcaption></figure>"
     )
 
 

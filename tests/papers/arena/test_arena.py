@@ -1,5 +1,7 @@
 """The arena: its budget, its federations, its rules of choice and judgement, and a comparison on a reader's own table."""
 
+import json
+import re
 from collections import Counter
 
 import numpy as np
@@ -326,7 +328,8 @@ def test_a_readers_own_table_is_compared(short, tmp_path, capsys, monkeypatch):
     rows = little(900)
     written(tmp_path / "my.csv", rows)
     given = ["arena", "--federation", str(tmp_path / "my.csv"), "--label", "paid", "--sensitive", "sex", "--clients", "region",
-             "--favourable", "yes", "--seeds", "3", "--rounds", "4", "--out", str(tmp_path / "all.csv")]  # fmt: skip
+             "--favourable", "yes", "--seeds", "3", "--rounds", "4", "--out", str(tmp_path / "all.csv"),
+             "--page", str(tmp_path / "front.html")]  # fmt: skip
     assert cli.main([*given, "--estimate"]) == 0
     said = capsys.readouterr().out
     assert "4 clients" in said and "takes about" in said and not (tmp_path / "all.csv").exists()
@@ -334,8 +337,16 @@ def test_a_readers_own_table_is_compared(short, tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().out
     for name in short:
         assert said.count(f"\n{name} ") == 2
+    assert f"Open {tmp_path / 'front.html'}" in said
     whole = pd.read_csv(tmp_path / "all.csv")
     assert len(whole) == 3 * 2 * 2 * 3 * len(runs.KEPT)
+    page = (tmp_path / "front.html").read_text()
+    drawn = json.loads(re.search(r'id="front-data">(.*?)</script>', page)[1])
+    assert drawn["datasets"] == {"my.csv": "my.csv"} and [len(one["settings"]) for one in drawn["methods"]] == [2, 2, 2]
+    test = whole[(whole.part == "test") & (whole.metric == "eod")].assign(size=lambda rows: rows.value.abs())
+    means = test.groupby(["method", "level", "rate"])["size"].mean()
+    found = [number * 1e-4 for number in drawn["federations"][0]["values"]["eod"][0]]
+    np.testing.assert_allclose(sorted(found), sorted(means), atol=6e-5)
     own = runs.OwnTable.read(tmp_path / "my.csv", "paid", "sex", "region", "yes")
     np.testing.assert_array_equal(own.rows.y, rows.y)
     assert own.rows.features == ("u", "v", "w") and own.rows.a.tolist() == rows.a.tolist()
