@@ -109,7 +109,7 @@ def test_the_numbers_of_the_book_are_small():
 # In a browser
 
 POINTS = """[...document.querySelectorAll("#front .point")].map((one) =>
-  [...one.getAttribute("aria-label").matchAll(/(-?[\\d.]+) ± ([\\d.]+)/g)].flatMap((found) => [Number(found[1]), Number(found[2])]))"""
+  [...one.getAttribute("aria-label").matchAll(/([\\d.]+) ± ([\\d.]+)/g)].flatMap((found) => found.slice(1).map(Number)))"""
 SAID = "document.querySelector('.front-status').innerText"
 CHOOSE = (
     """(() => { const one = document.getElementById("front-%s"); one.value = "%s"; one.dispatchEvent(new Event("change")); })()"""

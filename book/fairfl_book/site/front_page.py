@@ -69,8 +69,7 @@ def known(frame: pd.DataFrame, contestants: Mapping[str, Sequence[Setting]] = CO
 
     The numbers of a federation are two lists for each metric, the means over seeds and the halves of their intervals, of all
     settings in the order of `methods`. Of gaps the size is averaged. None stands where some seed has no value: where the run
-    diverged, where the metric is undefined, or where the method was not run. "chosen" has the places of the settings that each rule
-    chooses.
+    diverged, where the metric is undefined, or where the method was not run. "chosen" has by rule the places of its settings.
 
     frame : tidy, with columns dataset, federation, method, level, rate, part, seed, metric and value.
     """
