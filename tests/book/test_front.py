@@ -14,7 +14,7 @@ from small import ROOT
 
 from fairfl_book import methodcards, results
 from fairfl_book.site import front_page
-from papers.arena import runs
+from papers.arena import compare, runs
 from papers.arena.protocol import CONTESTANTS, MARGINS
 
 pytestmark = pytest.mark.slow
@@ -94,7 +94,7 @@ def test_settings_are_told_apart_by_words_and_lead_to_an_entry(frame):
 
 
 def test_every_metric_and_federation_of_the_arena_has_words():
-    assert set(front_page.METRICS) == set(MARGINS)
+    assert set(compare.WORDS) == set(MARGINS)
     assert set(front_page.FEDERATIONS) == {*runs.FEDERATIONS, *runs.MADE, *runs.CROWDS, "own"}
     assert {f"arena/{name}" for name in front_page.DATASETS} == {one.name for one in runs.EXPERIMENTS}
 

@@ -20,7 +20,7 @@ import pandas as pd
 from fairfl_book import figures, results
 from fairfl_lite import metrics, store
 from fairfl_lite.errors import FairFLError
-from papers.arena.compare import undominated
+from papers.arena.compare import WORDS, undominated
 from papers.arena.protocol import CONTESTANTS, LARGER, LEVEL, Setting, chosen
 
 STATIC = Path(__file__).parents[2] / "_static"
@@ -42,16 +42,6 @@ FEDERATIONS = {
     "50-of-500": "500 clients, 50 of them in a round",
     "own": "your table",
 }
-METRICS = {
-    "acc": "accuracy",
-    "eod": "gap of true positive rates, |EOD|",
-    "spd": "gap of selection rates, |SPD|",
-    "most_eod": "largest |EOD| inside a client",
-    "min_acc": "accuracy at the worst client",
-    "equality": "standard deviation of clients' accuracies",
-    "worst_group": "accuracy of the worst group",
-    "pair_eod": "largest |EOD| of two intersections",
-}
 UNIT = 1e-4
 """Means and halves of intervals are stored as whole numbers of it."""
 FIRST = ("eod", "acc")
@@ -68,33 +58,33 @@ def known(frame: pd.DataFrame, contestants: Mapping[str, Sequence[Setting]] = CO
     """What the page knows, ready for JSON: metrics, methods with their settings, and the numbers of each federation.
 
     The numbers of a federation are two lists for each metric, the means over seeds and the halves of their intervals, of all
-    settings in the order of `methods`. Of gaps the size is averaged. None stands where some seed has no value: where the run
-    diverged, where the metric is undefined, or where the method was not run. "chosen" has by rule the places of its settings.
+    settings in the order of `methods`. Of gaps the size is averaged. None stands where a run of the setting diverged, where the
+    metric is defined for no seed, or where the method was not run. "chosen" has by rule the places of its settings.
 
     frame : tidy, with columns dataset, federation, method, level, rate, part, seed, metric and value.
     """
     present = set(frame["method"])
     methods = {name: settings for name, settings in contestants.items() if name in present}
     places = pd.MultiIndex.from_tuples([(name, one.level, one.rate) for name, own in methods.items() for one in own])
-    test = frame[(frame["part"] == "test") & frame["metric"].isin(METRICS)]
+    test = frame[(frame["part"] == "test") & frame["metric"].isin(WORDS)]
     test = test.assign(value=test["value"].abs(), level=test["level"].round(4), rate=test["rate"].round(4))
     rounded = places.set_levels([places.levels[1].round(4), places.levels[2].round(4)], level=[1, 2])
     federations = []
     for (dataset, federation), own in test.groupby(["dataset", "federation"]):
-        tables: dict[str, Any] = {}
-        for metric, values in own.groupby("metric"):
-            by_seed = values.pivot(index=["method", "level", "rate"], columns="seed", values="value").reindex(rounded)
-            tables[str(metric)] = _summary(by_seed.to_numpy())
+        by_seed = own.pivot(index=["metric", "method", "level", "rate"], columns="seed", values="value")
+        values = {str(metric): by_seed.loc[metric].reindex(rounded).to_numpy() for metric in own["metric"].unique()}
+        diverged = np.isnan(values["acc"]).any(axis=1)
         rows = frame[(frame["dataset"] == dataset) & (frame["federation"] == federation)]
         federations.append({
-            "dataset": dataset, "name": federation, "seeds": int(own["seed"].nunique()), "values": tables,
+            "dataset": dataset, "name": federation, "seeds": int(own["seed"].nunique()),
+            "values": {metric: _summary(value, ~diverged) for metric, value in values.items()},
             "chosen": {rule: _chosen(rows, rule, rounded) for rule in ("accurate", "fair")},
         })  # fmt: skip
     order = {(dataset, name): (i, j) for i, dataset in enumerate(DATASETS) for j, name in enumerate(FEDERATIONS)}
     federations.sort(key=lambda one: order[one["dataset"], one["name"]] if one["dataset"] in DATASETS else (0, 0))
     given = {metric for one in federations for metric in one["values"]}
     return {
-        "metrics": {name: {"label": label, "larger": name in LARGER} for name, label in METRICS.items() if name in given},
+        "metrics": {name: {"label": label, "larger": name in LARGER} for name, label in WORDS.items() if name in given},
         "datasets": {one["dataset"]: DATASETS.get(one["dataset"], one["dataset"]) for one in federations},
         "labels": {one["name"]: FEDERATIONS.get(one["name"], one["name"]) for one in federations},
         "methods": [_method(name, settings) for name, settings in methods.items()],
@@ -103,9 +93,10 @@ def known(frame: pd.DataFrame, contestants: Mapping[str, Sequence[Setting]] = CO
     }
 
 
-def _summary(values: np.ndarray) -> list[list[int | None]]:
+def _summary(values: np.ndarray, usable: np.ndarray) -> list[list[int | None]]:
     """Means over seeds and halves of their intervals, of [setting, seed]."""
-    found = [metrics.interval(row, LEVEL) if not np.isnan(row).any() else None for row in values]
+    whole = usable & (np.isfinite(values).sum(axis=1) > 1)
+    found = [metrics.interval(row, LEVEL) if good else None for row, good in zip(values, whole, strict=True)]
     return [
         [None if one is None else round(one[0] / UNIT) for one in found],
         [None if one is None else round((one[2] - one[0]) / UNIT) for one in found],
@@ -218,13 +209,13 @@ def _picture(data: Mapping[str, Any]) -> str:
     chosen_places = {place for own in federation["chosen"].values() for place in own}
     near = [i for i, (place, *_) in enumerate(found) if place in chosen_places]
     limits = [_room([values[i] for i in near]) for values in (x, y)]
-    ax.set(xlabel=METRICS[FIRST[0]], ylabel=METRICS[FIRST[1]], xlim=limits[0], ylim=limits[1])
+    ax.set(xlabel=WORDS[FIRST[0]], ylabel=WORDS[FIRST[1]], xlim=limits[0], ylim=limits[1])
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7)
     out = io.BytesIO()
     fig.savefig(out, format="png", dpi=120, metadata={"Software": None})
     plt.close(fig)
     where = f"{data['datasets'][federation['dataset']]}, {data['labels'][federation['name']]}"
-    alt = f"{where}: every setting of every method by {METRICS[FIRST[0]]} and {METRICS[FIRST[1]]}."
+    alt = f"{where}: every setting of every method by {WORDS[FIRST[0]]} and {WORDS[FIRST[1]]}."
     return (
         f'<figure><img alt="{html.escape(alt)}" src="data:image/png;base64,{base64.b64encode(out.getvalue()).decode()}">'
         f"<figcaption>{html.escape(where)}. "
@@ -239,7 +230,7 @@ def _room(values: Sequence[float]) -> tuple[float, float]:
 
 def _table(data: Mapping[str, Any], methods: str) -> str:
     """The settings of every federation that no other beats in both of the first two metrics."""
-    head = "".join(f'<th scope="col">{html.escape(METRICS[metric])}</th>' for metric in FIRST)
+    head = "".join(f'<th scope="col">{html.escape(WORDS[metric])}</th>' for metric in FIRST)
     rows = ""
     for federation in data["federations"]:
         found, _, front = _first(federation, data)
