@@ -48,10 +48,10 @@ def frame() -> pd.DataFrame:
     return made
 
 
-def expected(frame: pd.DataFrame, dataset: str, federation: str, x: str, y: str) -> set[tuple[float, ...]]:
+def expected(frame: pd.DataFrame, dataset: str, federation: str, x: str, y: str) -> list[tuple[float, ...]]:
     """Means and half intervals of every setting by two metrics, as pandas and scipy have them."""
     own = frame[(frame.dataset == dataset) & (frame.federation == federation) & (frame.part == "test")]
-    found = set()
+    found = []
     for _, rows in own.groupby(["method", "level", "rate"]):
         numbers: list[float] = []
         for metric in (x, y):
@@ -59,13 +59,13 @@ def expected(frame: pd.DataFrame, dataset: str, federation: str, x: str, y: str)
             half = stats.sem(values) * stats.t.ppf(0.975, len(values) - 1)
             numbers += [float(values.mean(skipna=False)), float(half)]
         if not np.isnan(numbers).any():
-            found.add(tuple(numbers))
+            found.append(tuple(numbers))
     return found
 
 
-def same(drawn: list[list[float]], wanted: set[tuple[float, ...]]) -> bool:
+def same(drawn: list[list[float]], wanted: list[tuple[float, ...]]) -> bool:
     """Whether the drawn numbers are the wanted ones to the digits that a page has."""
-    apart = np.abs(np.array(drawn)[:, None] - np.array(sorted(wanted))[None]).max(-1)
+    apart = np.abs(np.array(drawn)[:, None] - np.array(wanted)[None]).max(-1)
     return len(drawn) == len(wanted) and max(apart.min(0).max(), apart.min(1).max()) < 0.6 * front_page.UNIT
 
 
@@ -100,7 +100,7 @@ def test_every_metric_and_federation_of_the_arena_has_words():
 
 
 def test_the_numbers_of_the_book_are_small():
-    frames = [results.load(f"arena/{name}").assign(dataset=name) for name in results_here()]
+    frames = [compare.load(name).assign(dataset=name) for name in results_here()]
     assert frames
     data = front_page.known(pd.concat(frames, ignore_index=True))
     assert len(json.dumps(data, separators=(",", ":"))) < BYTES
@@ -230,7 +230,7 @@ def test_a_page_without_a_script_has_a_picture_and_a_table(frame, tmp_path):
     text = re.sub(r"<script.*?</script>", "", front_page.body(data, "every_method.html"), flags=re.S)
     assert re.search(r'<img alt="Adult, .*every setting', text) and "data:image/png;base64," in text
     numbers = [[float(x), float(y)] for x, y in re.findall(r"<td>([\d.]+) ± [\d.]+</td><td>([\d.]+) ± [\d.]+</td>", text)]
-    wanted = set()
+    wanted: list[tuple[float, ...]] = []
     for dataset, federation in (
         ("adult", "one-group"),
         ("adult", "some-biased"),
@@ -238,14 +238,14 @@ def test_a_page_without_a_script_has_a_picture_and_a_table(frame, tmp_path):
         ("compas", "unequal-sizes"),
     ):
         points = [(x, y) for x, _, y, _ in expected(frame, dataset, federation, "eod", "acc")]
-        wanted |= {one for one in points if not any(x <= one[0] and y >= one[1] and (x, y) != one for x, y in points)}
+        wanted += [one for one in points if not any(x <= one[0] and y >= one[1] and (x, y) != one for x, y in points)]
     assert same(numbers, wanted)
 
 
 def test_the_books_page_draws_what_is_stored(browser, site):
     browser.size(1440)
     base = site.resolve().as_uri()
-    stored = {name: results.load(f"arena/{name}").assign(dataset=name) for name in results_here()}
+    stored = {name: compare.load(name).assign(dataset=name) for name in results_here()}
     frame = stored[results_here()[-1]]
     federation = sorted(frame.federation.unique())[-1]
     browser.open(f"{base}/book/front.html?dataset={results_here()[-1]}&federation={federation}&x=most_eod&y=min_acc&zoom=all")

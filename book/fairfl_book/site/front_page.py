@@ -20,6 +20,7 @@ import pandas as pd
 from fairfl_book import figures, results
 from fairfl_lite import metrics, store
 from fairfl_lite.errors import FairFLError
+from papers.arena import compare
 from papers.arena.compare import WORDS, undominated
 from papers.arena.protocol import CONTESTANTS, LARGER, LEVEL, Setting, chosen
 
@@ -50,7 +51,7 @@ FIRST = ("eod", "acc")
 
 def write(project: Path) -> None:
     """The body of the page into executed/, from the results that are there."""
-    frames = [results.load(f"arena/{name}").assign(dataset=name) for name in DATASETS if results.exists(f"arena/{name}")]
+    frames = [compare.load(name).assign(dataset=name) for name in DATASETS if results.exists(f"arena/{name}")]
     store.renew(project / "executed" / "front.html", body(known(pd.concat(frames, ignore_index=True)), "every_method.html"))
 
 
