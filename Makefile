@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help book test check coverage lint chaos nbval references paper lab bench serve clean clean-all install lock crate same picture
+.PHONY: help book test check coverage lint chaos nbval references paper lab bench peers serve clean clean-all install lock crate same picture
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -50,6 +50,10 @@ lab: $(STAMP) ## open copies of the notebooks in JupyterLab, in lab/
 	@$(BIN)/jupyter lab --notebook-dir lab --LabApp.default_url /lab/tree/notebooks \
 	  --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate \
 	  --LabApp.custom_css True --ServerApp.tornado_settings static_custom_path=$(CURDIR)/book/lab
+
+peers: $(STAMP) ## compare our speed with plain torch, JAX, Flower and FedLab, into results/; each is installed in a folder of its own
+	@-$(MAKE) --keep-going $(patsubst benchmarks/peers/%.lock,$(VENV)/peers/%/.installed,$(wildcard benchmarks/peers/*.lock))
+	@$(BIN)/fairfl bench --peers
 
 bench: $(STAMP) ## measure the speed of local training on this machine
 	@$(BIN)/fairfl bench
@@ -108,4 +112,11 @@ $(STAMP): requirements.lock requirements-cuda.lock pyproject.toml book/pyproject
 $(DASK)/.installed: requirements-dask.lock | $(STAMP)
 	@rm -rf $(DASK)
 	@$(SEALED) --target $(DASK) -r requirements-dask.lock
+	@touch $@
+
+# What our speed is compared with: folders that come before what the book has, and only for a contender's own process. FedLab is
+# published as source alone.
+$(VENV)/peers/%/.installed: benchmarks/peers/%.lock | $(STAMP)
+	@rm -rf $(@D)
+	@$(SEALED) --no-binary fedlab --no-build-isolation --target $(@D) -r $<
 	@touch $@

@@ -2,8 +2,9 @@
 
 requirements.lock is what everybody installs. requirements-cuda.lock is what the ordinary build of torch for Linux asks
 for besides; the CPU build of the same version does not. requirements-dask.lock is what sweeps on a Dask cluster need besides.
-`make lock` writes all three, by uv (https://docs.astral.sh/uv), which asks the index for the files of all platforms. No version
-changes unless book/pyproject.toml asks for it.
+benchmarks/peers/ has a lock for each library that `fairfl bench --peers` compares with ours.
+`make lock` writes all of them, by uv (https://docs.astral.sh/uv), which asks the index for the files of all platforms. No version
+changes unless book/pyproject.toml, or PEERS, asks for it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ HEADS = {
     CUDA: "What the ordinary build of torch for Linux needs besides requirements.lock; its CPU build does not.",
     DASK: "What `fairfl paper --on dask` needs besides requirements.lock.",
 }
+PEERS = {"jax": ("jax[cpu]", "optax"), "flower": ("flwr==1.41.0", "ray==2.55.1"), "fedlab": ("fedlab==1.3.0",)}
+"""What each library of `fairfl bench --peers` is asked for as."""
 _ENTRY = re.compile(r"([a-z0-9-]+)==([^\s;]+)(?: ; (.+?))?((?: --hash=sha256:[0-9a-f]{64})+)")
 
 
@@ -96,8 +99,34 @@ def _said(one: Locked | None) -> str:
     return f"{one.version} ({len(one.hashes)} files)" if one else "none"
 
 
+def peer(root: Path, name: str) -> Path:
+    """The lock of a library that ours is compared with."""
+    return root / "benchmarks" / "peers" / f"{name}.lock"
+
+
+def renew_peers(root: Path) -> list[str]:
+    """Write the locks of PEERS anew; which of them changed. They have what the book does not, or has in another version."""
+    ours = [one for name in (LOCK, CUDA) for one in read(root / name)]
+    installed, changed = {(one.name, one.version) for one in ours}, []
+    for name, wanted in PEERS.items():
+        path = peer(root, name)
+        before = read(path) if path.is_file() else []
+        preferred = {one.name: one for one in (*ours, *before)}.values()
+        found = _resolved(root, ["-"], preferred, "\n".join(wanted))
+        own = [one for one in found if (one.name, one.version) not in installed]
+        if own != before:
+            store.write(path, written(own, f"What the contender {name} of `fairfl bench --peers` needs besides {LOCK}.").encode())
+            changed.append(f"{path.name}: {len(own)} packages")
+    return changed
+
+
 def _compiled(root: Path, old: Iterable[Locked], *extras: str) -> list[Locked]:
     """What book/pyproject.toml comes to with these extras on every platform, nearest to the versions locked before."""
+    return _resolved(root, ["book/pyproject.toml", *(f"--extra={extra}" for extra in extras)], old)
+
+
+def _resolved(root: Path, source: list[str], old: Iterable[Locked], text: str | None = None) -> list[Locked]:
+    """What uv makes of requirements on every platform. text : of its standard input, which `source` calls "-"."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     if uv is None:
         raise FairFLError("make lock needs uv, which is not in the lock: pipx install uv.")
@@ -105,8 +134,7 @@ def _compiled(root: Path, old: Iterable[Locked], *extras: str) -> list[Locked]:
         out = Path(folder) / LOCK
         # Versions only: hashes that stand here already would be taken over, and not asked for.
         out.write_text("".join(f"{one.name}=={one.version}\n" for one in old), encoding="utf-8")
-        command = [uv, "pip", "compile", "book/pyproject.toml", "--universal", "--python-version", oldest(root)]
-        command += [f"--extra={extra}" for extra in extras]
+        command = [uv, "pip", "compile", *source, "--universal", "--python-version", oldest(root)]
         command += [
             "--generate-hashes",
             "--no-annotate",
@@ -116,7 +144,7 @@ def _compiled(root: Path, old: Iterable[Locked], *extras: str) -> list[Locked]:
             "--output-file",
             str(out),
         ]
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, input=text)
         if done.returncode:
             raise BuildError(f"The lock was not made:\n{done.stderr.strip()}")
         return read(out)
@@ -139,4 +167,4 @@ def _here(requirement: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(renew(store.root())) or "The lock is as it was.")
+    print("\n".join(renew(store.root()) + renew_peers(store.root())) or "The locks are as they were.")
