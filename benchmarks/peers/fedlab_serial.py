@@ -13,7 +13,11 @@ torch.set_num_threads(1)  # faster than two for so few rows
 work = given()
 clients = [(torch.tensor(X), torch.tensor(y, dtype=torch.float32)) for X, y in work.clients]
 features = work.X.shape[1]
-model = nn.Sequential(nn.Linear(features, work.hidden), nn.Tanh(), nn.Linear(work.hidden, 1)) if work.hidden else nn.Linear(features, 1)
+model = (
+    nn.Sequential(nn.Linear(features, work.hidden), nn.Tanh(), nn.Linear(work.hidden, 1))
+    if work.hidden
+    else nn.Linear(features, 1)
+)
 vector_to_parameters(torch.tensor(work.start), model.parameters())
 make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[work.optimizer]
 clock, ends = Clock(), []

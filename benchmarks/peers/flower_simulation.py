@@ -59,4 +59,5 @@ def main(grid, context):
     hand_back([[parameters_to_vector(model.parameters()).detach().numpy()]], clock)
 
 
-run_simulation(server_app, client_app, num_supernodes=len(clients), backend_config={"client_resources": {"num_cpus": 1}})
+backend = {"init_args": {"include_dashboard": False}, "client_resources": {"num_cpus": 1}}
+run_simulation(server_app, client_app, num_supernodes=len(clients), backend_config=backend)

@@ -12,7 +12,9 @@ features = list(frame)
 frame = frame.assign(label=work.y, group=work.group, client=work.client)
 table = Table.from_frame(frame, label="label", sensitive="group", features=features, scaling="none")
 local = ClientTraining(work.optimizer, work.lr, work.weight_decay, work.epochs, work.batch_size)
-fed = Federation.of(table, Partition.by_column("client"), range(work.seeds), local, hidden=work.hidden, test=0, init_params=work.start)
+fed = Federation.of(
+    table, Partition.by_column("client"), range(work.seeds), local, hidden=work.hidden, test=0, init_params=work.start
+)
 methods = [FedMom(beta, name=f"beta {beta}") for beta in work.betas]
 
 

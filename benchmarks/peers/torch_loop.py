@@ -11,7 +11,11 @@ work = given()
 clients = [(torch.tensor(X), torch.tensor(y, dtype=torch.float32)) for X, y in work.clients]
 share = torch.tensor([len(y) for _, y in clients]) / len(work.y)
 features, start = work.X.shape[1], torch.tensor(work.start)
-model = nn.Sequential(nn.Linear(features, work.hidden), nn.Tanh(), nn.Linear(work.hidden, 1)) if work.hidden else nn.Linear(features, 1)
+model = (
+    nn.Sequential(nn.Linear(features, work.hidden), nn.Tanh(), nn.Linear(work.hidden, 1))
+    if work.hidden
+    else nn.Linear(features, 1)
+)
 make = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[work.optimizer]
 
 

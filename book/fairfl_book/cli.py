@@ -117,6 +117,8 @@ def parser() -> argparse.ArgumentParser:
     bench = command("bench", do_bench, "measure the speed of local training on this machine")
     bench.add_argument("--json", action="store_true")
     bench.add_argument("--against", metavar="REVISION", help="speeds over those of another commit, alternated")
+    bench.add_argument("--peers", action="store_true", help="beside plain torch, JAX, Flower and FedLab, into results/peers.json")
+    bench.add_argument("--spread", action="store_true", help="of a federation over Dask workers, into results/spread.json")
 
     paper = command("paper", do_paper, "measure the results at the papers' own scale, into results/")
     paper.add_argument("names", nargs="*", metavar="NAME", help="experiments, all of them if none is named")
@@ -392,8 +394,12 @@ def _fields(found: Mapping[str, dict[str, Any]]) -> str:
 
 
 def do_bench(args: argparse.Namespace) -> int:
-    from fairfl_book import bench
+    from fairfl_book import bench, peers, spread
 
+    if args.peers:
+        return peers.main()
+    if args.spread:
+        return spread.main()
     bench.main(json=args.json, revision=args.against)
     return 0
 
