@@ -42,7 +42,7 @@ class Trainer(SGDSerialClientTrainer):
 
 class Server(SyncServerHandler):
     def global_update(self, buffer):
-        params, sizes = zip(*buffer)
+        params, sizes = zip(*buffer, strict=True)
         SerializationTool.deserialize_model(self._model, Aggregators.fedavg_aggregate(params, sizes))
 
 

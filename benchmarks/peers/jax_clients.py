@@ -42,7 +42,7 @@ def train(params, X, y, orders):
 def one_run(orders, beta):
     def one_round(carry, given):
         (params, v), (t, orders) = carry, given
-        step = share @ jnp.stack([train(params, X, y, order) for (X, y), order in zip(clients, orders)]) - params
+        step = share @ jnp.stack([train(params, X, y, order) for (X, y), order in zip(clients, orders, strict=True)]) - params
         v = beta * v + (1 - beta) * step
         return (params + v / (1 - beta**t), v), None
 

@@ -6,9 +6,11 @@ The same for all of them, so nobody is charged for these lines. A contender is a
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +20,22 @@ import numpy as np
 import psutil
 
 
+def _fail(*error: Any) -> None:
+    """A contender that fails ends, also where threads of its library would go on."""
+    traceback.print_exception(*error)
+    os._exit(1)
+
+
+sys.excepthook = _fail
+
+
 @dataclass(frozen=True)
 class Workload:
     """A federation, and how it trains.
 
-    X [row, feature] and y [row], 0 or 1, are with client[row]; `group` is a sensitive attribute. Every run begins with the model
-    `start`, a flat vector of W [hidden, feature], c, V [1, hidden] and b for ``V tanh(W x + c) + b``, or of V and b where hidden is
-    0. A client trains `epochs` passes over its rows in minibatches, by torch's "sgd" or "adam", or one that does the same, and has
+    X [row, feature] and y [row], 0 or 1, are with client[row]; `group` is a sensitive attribute. Every run begins with the
+    model `start`, a flat vector of W [hidden, feature], c, V [1, hidden] and b for ``V tanh(W x + c) + b``, or of V and b where
+    hidden is 0. A client trains `epochs` passes over its rows in minibatches, by torch's "sgd" or "adam", or one that does the same, and has
     a new optimiser in each round. `betas` are settings of a momentum at the server, ``v <- beta v + (1 - beta) step`` and
     ``theta <- theta + v / (1 - beta^t)``; 0 is federated averaging.
     """

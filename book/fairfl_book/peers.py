@@ -103,16 +103,19 @@ class Case:
         }
 
 
+MORE = 4
+"""So many times the clients, seeds or settings are measured too."""
+
+
 def cases() -> Iterator[tuple[Case, tuple[Contender, ...]]]:
-    """What is measured, by whom: one run and many seeds of each workload, and how clients, seeds and settings grow."""
+    """What is measured, by whom: one run and many seeds of each workload, and MORE clients, seeds and settings."""
     many = tuple(one for one in CONTENDERS if one.many)
     for name in WORKLOADS:
         yield Case(name), CONTENDERS
         yield Case(name, seeds=SEEDS), many
-    for times in (2, 4):
-        yield Case("FAIR-FATE", times=times), CONTENDERS
-        yield Case("FAIR-FATE", seeds=times * SEEDS), many
-        yield Case("FAIR-FATE", seeds=SEEDS, settings=times), many
+    yield Case("FAIR-FATE", times=MORE), CONTENDERS
+    yield Case("FAIR-FATE", seeds=MORE * SEEDS), many
+    yield Case("FAIR-FATE", seeds=SEEDS, settings=MORE), many
 
 
 def folder() -> Path:
@@ -239,11 +242,11 @@ def versions() -> dict[str, str]:
     return found
 
 
-def measure(turns: int = 2, chosen: Sequence[tuple[Case, tuple[Contender, ...]]] | None = None) -> dict[str, Any]:
-    """Measure everybody in turns; who cannot be run has a sentence instead."""
+def measure(turns: int = 2, chosen: Sequence[tuple[Case, tuple[Contender, ...]]] | None = None) -> Iterator[dict[str, Any]]:
+    """Measure everybody in turns; what is known after each turn. Who cannot be run has a sentence instead."""
     missing: dict[str, str] = {}
     best: dict[tuple[Case, str], dict[str, Any]] = {}
-    for turn in range(turns):
+    for turn in range(1, turns + 1):
         for case, contenders in chosen or tuple(cases()):
             given = case.given()
             for one in contenders:
@@ -251,42 +254,43 @@ def measure(turns: int = 2, chosen: Sequence[tuple[Case, tuple[Contender, ...]]]
                     found = run(one, given)
                 except FairFLError as error:  # the next time it may: Ray gives its processes half a minute to start
                     missing[one.name] = str(error)
-                    print(missing[one.name], file=sys.stderr, flush=True)
+                    print(error, file=sys.stderr, flush=True)
                     continue
                 before = best.setdefault((case, one.name), found)
                 best[case, one.name] = found | {what: min(before[what], found[what]) for what in ("seconds", "processor")}
-                print(f"turn {turn + 1}, {case.workload} x{case.times}, {case.seeds} seeds, {case.settings} settings, {one.name}: "
-                      f"{found['seconds']:.4f} s a round, {found['processor']:.4f} of processors", file=sys.stderr, flush=True)  # fmt: skip
-    rows = []
-    for (case, name), found in best.items():
-        apart = abs(found["loss"] / best[case, OURS.name]["loss"] - 1)
-        clients = case.times * len(WORKLOADS[case.workload]["sizes"])
-        rows.append({"workload": case.workload, "clients": clients, "seeds": case.seeds, "settings": case.settings,
-                     "contender": name, **{what: float(f"{value:.4g}") for what, value in found.items()},
-                     "loss apart": float(f"{apart:.2g}")})  # fmt: skip
-    return {
-        "command": "fairfl bench --peers", "turns": turns, "rows": rows,
-        "missing": {name: why for name, why in missing.items() if not any(row["contender"] == name for row in rows)},
-        "lines": {one.name: lines(one.script) for one in CONTENDERS},
-        "same": SAME, "git": results._git(), "versions": versions(), "cpu": results._cpu(), "cores": os.cpu_count(),
-    }  # fmt: skip
+                print(f"turn {turn}, {case}, {one.name}: {found}", file=sys.stderr, flush=True)
+        rows = [row(case, name, found, best[case, OURS.name]["loss"]) for (case, name), found in best.items()]
+        yield {
+            "command": "fairfl bench --peers", "turns": turn, "rows": rows,
+            "missing": {name: why for name, why in missing.items() if name not in {row["contender"] for row in rows}},
+            "lines": {one.name: lines(one.script) for one in CONTENDERS},
+            "same": SAME, "git": results._git(), "versions": versions(), "cpu": results._cpu(), "cores": os.cpu_count(),
+        }  # fmt: skip
+
+
+def row(case: Case, name: str, found: Mapping[str, Any], ours: float) -> dict[str, Any]:
+    """What is kept of a contender in a case, to four digits. ours : our loss."""
+    clients = case.times * len(WORKLOADS[case.workload]["sizes"])
+    numbers = {what: float(f"{value:.4g}") for what, value in found.items()}
+    return {"workload": case.workload, "clients": clients, "seeds": case.seeds, "settings": case.settings, "contender": name,
+            **numbers, "loss apart": float(f"{abs(found['loss'] / ours - 1):.2g}")}  # fmt: skip
 
 
 def main() -> int:
     """Measure, keep it in results/peers.json, and print a table. 1 where a loss is another than ours."""
-    found = measure()
-    store.write_json(store.root() / "results" / "peers.json", found)
+    for found in measure():
+        store.write_json(store.root() / "results" / "peers.json", found)
     print("\n".join(table(found)))
     return int(any(row["loss apart"] > SAME for row in found["rows"]))
 
 
 def table(found: Mapping[str, Any]) -> Iterator[str]:
     """Lines for people."""
-    yield f"{'contender':24}{'workload':>10}{'clients':>8}{'seeds':>6}{'settings':>9}{'s a round':>11}{'processor':>11}{'MB':>7}{'loss':>8}"
+    yield f"{'workload':10}{'clients':>8}{'seeds':>6}{'settings':>9}  {'contender':22}{'s a round':>10}{'processor':>10}{'MB':>7}"
     for row in found["rows"]:
-        yield (f"{row['contender']:24}{row['workload']:>10}{row['clients']:8}{row['seeds']:6}{row['settings']:9}"
-               f"{row['seconds']:11.4f}{row['processor']:11.4f}{row['peak']:7.0f}{row['loss']:8.4f}")  # fmt: skip
+        yield (f"{row['workload']:10}{row['clients']:8}{row['seeds']:6}{row['settings']:9}  {row['contender']:22}"
+               f"{row['seconds']:10.4f}{row['processor']:10.4f}{row['peak']:7.0f}")  # fmt: skip
         if row["loss apart"] > found["same"]:
-            yield f"  this loss is {row['loss apart']:.1%} from ours: it is not the same work"
+            yield f"  its loss is {row['loss apart']:.1%} from ours: it is not the same work"
     yield from found["missing"].values()
     yield "lines of code: " + ", ".join(f"{name} {count}" for name, count in found["lines"].items())
