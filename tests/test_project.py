@@ -42,7 +42,7 @@ BEFORE, AFTER = (
         "experiments",
         "notions",
     ),
-    ("ledger", "figures", "notebooks", "site", "bench", "traffic", "new", "cli"),
+    ("ledger", "figures", "notebooks", "site", "bench", "traffic", "peers", "spread", "new", "cli"),
 )
 ORDER = [
     *(f"fairfl_lite.{room}" for room in LIBRARY),

@@ -35,8 +35,8 @@ class Workload:
 
     X [row, feature] and y [row], 0 or 1, are with client[row]; `group` is a sensitive attribute. Every run begins with the
     model `start`, a flat vector of W [hidden, feature], c, V [1, hidden] and b for ``V tanh(W x + c) + b``, or of V and b where
-    hidden is 0. A client trains `epochs` passes over its rows in minibatches, by torch's "sgd" or "adam", or one that does the same, and has
-    a new optimiser in each round. `betas` are settings of a momentum at the server, ``v <- beta v + (1 - beta) step`` and
+    hidden is 0. A client trains `epochs` passes over its rows in minibatches, by torch's "sgd" or "adam" or what does the same,
+    with a new optimiser in each round. `betas` are settings of a momentum at the server, ``v <- beta v + (1 - beta) step`` and
     ``theta <- theta + v / (1 - beta^t)``; 0 is federated averaging.
     """
 
