@@ -124,16 +124,16 @@ def _short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def measure() -> dict[str, Any]:
-    extra = Path(sys.prefix) / "dask"  # where the tests have Dask, if it is not installed otherwise
-    sys.path.append(str(extra))
+def measure() -> Iterator[dict[str, Any]]:
+    """What is known after each size."""
+    sys.path.append(str(Path(sys.prefix) / "dask"))  # where the tests have Dask, if it is not installed otherwise
     try:
         import distributed  # noqa: F401
     except ImportError:
         raise FairFLError("Dask is not installed: make .venv/dask/.installed installs it.") from None
     os.environ |= {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # of the workers, who are started with these
     data.fetch("mnist")
-    rows = []
+    rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
         clients = {workers: stack.enter_context(clusters.dask(workers=workers)).client for workers in WORKERS}
         for client in clients.values():
@@ -142,8 +142,8 @@ def measure() -> dict[str, Any]:
             for one in measured(size, clients):
                 rows.append(one)
                 print(line(one), file=sys.stderr, flush=True)
-    return {"command": "fairfl bench --spread", "rows": rows, "git": results._git(), "versions": results.versions(),
-            "cpu": results._cpu(), "cores": os.cpu_count()}  # fmt: skip
+            yield {"command": "fairfl bench --spread", "rows": rows, "git": results._git(), "versions": results.versions(),
+                   "cpu": results._cpu(), "cores": os.cpu_count()}  # fmt: skip
 
 
 def line(row: Mapping[str, Any]) -> str:
@@ -154,5 +154,6 @@ def line(row: Mapping[str, Any]) -> str:
 
 def main() -> int:
     """Measure, and keep it in results/spread.json."""
-    store.write_json(store.root() / "results" / "spread.json", measure())
+    for found in measure():
+        store.write_json(store.root() / "results" / "spread.json", found)
     return 0
