@@ -154,6 +154,17 @@ def run(contender: Contender, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"seconds": seconds[0], "processor": seconds[1], "peak": peak / 2**20, "loss": float(np.mean(losses))}
 
 
+def again(contender: Contender, given: Mapping[str, Any], attempts: int = 4) -> dict[str, Any]:
+    """`run`, several times if it fails: Ray gives its processes half a minute to start, which is short on a busy machine."""
+    for _ in range(attempts - 1):
+        try:
+            return run(contender, given)
+        except FairFLError:
+            if contender.library and not (Path(sys.prefix) / "peers" / contender.library / ".installed").is_file():
+                break
+    return run(contender, given)
+
+
 def _pickled(given: Mapping[str, Any]) -> bytes:
     """A Workload, as the scripts read it: its class is theirs."""
     sys.path.insert(0, str(folder()))
@@ -251,8 +262,8 @@ def measure(turns: int = 2, chosen: Sequence[tuple[Case, tuple[Contender, ...]]]
             given = case.given()
             for one in contenders:
                 try:
-                    found = run(one, given)
-                except FairFLError as error:  # the next time it may: Ray gives its processes half a minute to start
+                    found = again(one, given)
+                except FairFLError as error:
                     missing[one.name] = str(error)
                     print(error, file=sys.stderr, flush=True)
                     continue
