@@ -33,7 +33,7 @@ def test_workers_are_asked_in_portions_and_answer_alike() -> None:
         size = spread.Size("table", spread.table, 6, 4, 2)
         found = [*spread.measured(size, {1: one.client, 2: two.client})]
     assert [row["workers"] for row in found] == [1, 2]
-    assert all(row["questions"] == 2 and row["seconds"] <= row["seconds, median"] for row in found)
+    assert all(row["questions"] == 2 and row["asked"] == 4 and row["seconds"] <= row["seconds, median"] for row in found)
     models = 6 * 4 * spread.table(6).model.size / 1e6
     assert all(models < row["MB back"] < models + 0.001 for row in found)
     assert all(row["busiest worker"] > 0 for row in found)
