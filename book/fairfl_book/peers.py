@@ -44,7 +44,7 @@ LIMIT = 300.0
 """Seconds after which a contender is ended."""
 SEEDS = 20
 """Of a federation of which all seeds are run at once."""
-WORKLOADS = {"FairFed": bench.FAIRFED, "FAIR-FATE": bench.FAIR_FATE}
+WORKLOADS: dict[str, dict[str, Any]] = {"FairFed": bench.FAIRFED, "FAIR-FATE": bench.FAIR_FATE}
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ CONTENDERS = (
 
 
 @dataclass(frozen=True)
-class Case:
+class Contest:
     """What is run. times : how often the clients of the workload are there; settings : of the momentum at the server."""
 
     workload: str
@@ -107,15 +107,15 @@ MORE = 4
 """So many times the clients, seeds or settings are measured too."""
 
 
-def cases() -> Iterator[tuple[Case, tuple[Contender, ...]]]:
+def contests() -> Iterator[tuple[Contest, tuple[Contender, ...]]]:
     """What is measured, by whom: one run and many seeds of each workload, and MORE clients, seeds and settings."""
     many = tuple(one for one in CONTENDERS if one.many)
     for name in WORKLOADS:
-        yield Case(name), CONTENDERS
-        yield Case(name, seeds=SEEDS), many
-    yield Case("FAIR-FATE", times=MORE), CONTENDERS
-    yield Case("FAIR-FATE", seeds=MORE * SEEDS), many
-    yield Case("FAIR-FATE", seeds=SEEDS, settings=MORE), many
+        yield Contest(name), CONTENDERS
+        yield Contest(name, seeds=SEEDS), many
+    yield Contest("FAIR-FATE", times=MORE), CONTENDERS
+    yield Contest("FAIR-FATE", seeds=MORE * SEEDS), many
+    yield Contest("FAIR-FATE", seeds=SEEDS, settings=MORE), many
 
 
 def folder() -> Path:
@@ -169,7 +169,7 @@ def _pickled(given: Mapping[str, Any]) -> bytes:
     """A Workload, as the scripts read it: its class is theirs."""
     sys.path.insert(0, str(folder()))
     try:
-        from workload import Workload  # type: ignore[import-not-found]
+        from workload import Workload
     finally:
         sys.path.remove(str(folder()))
     return pickle.dumps(Workload(**given))
@@ -253,13 +253,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def measure(turns: int = 2, chosen: Sequence[tuple[Case, tuple[Contender, ...]]] | None = None) -> Iterator[dict[str, Any]]:
+def measure(turns: int = 2, chosen: Sequence[tuple[Contest, tuple[Contender, ...]]] | None = None) -> Iterator[dict[str, Any]]:
     """Measure everybody in turns; what is known after each turn. Who cannot be run has a sentence instead."""
     missing: dict[str, str] = {}
-    best: dict[tuple[Case, str], dict[str, Any]] = {}
+    best: dict[tuple[Contest, str], dict[str, Any]] = {}
     for turn in range(1, turns + 1):
-        for case, contenders in chosen or tuple(cases()):
-            given = case.given()
+        for contest, contenders in chosen or tuple(contests()):
+            given = contest.given()
             for one in contenders:
                 try:
                     found = again(one, given)
@@ -267,10 +267,10 @@ def measure(turns: int = 2, chosen: Sequence[tuple[Case, tuple[Contender, ...]]]
                     missing[one.name] = str(error)
                     print(error, file=sys.stderr, flush=True)
                     continue
-                before = best.setdefault((case, one.name), found)
-                best[case, one.name] = found | {what: min(before[what], found[what]) for what in ("seconds", "processor")}
-                print(f"turn {turn}, {case}, {one.name}: {found}", file=sys.stderr, flush=True)
-        rows = [row(case, name, found, best[case, OURS.name]["loss"]) for (case, name), found in best.items()]
+                before = best.setdefault((contest, one.name), found)
+                best[contest, one.name] = found | {what: min(before[what], found[what]) for what in ("seconds", "processor")}
+                print(f"turn {turn}, {contest}, {one.name}: {found}", file=sys.stderr, flush=True)
+        rows = [row(contest, name, found, best[contest, OURS.name]["loss"]) for (contest, name), found in best.items()]
         yield {
             "command": "fairfl bench --peers", "turns": turn, "rows": rows,
             "missing": {name: why for name, why in missing.items() if name not in {row["contender"] for row in rows}},
@@ -279,12 +279,12 @@ def measure(turns: int = 2, chosen: Sequence[tuple[Case, tuple[Contender, ...]]]
         }  # fmt: skip
 
 
-def row(case: Case, name: str, found: Mapping[str, Any], ours: float) -> dict[str, Any]:
-    """What is kept of a contender in a case, to four digits. ours : our loss."""
-    clients = case.times * len(WORKLOADS[case.workload]["sizes"])
+def row(contest: Contest, name: str, found: Mapping[str, Any], ours: float) -> dict[str, Any]:
+    """What is kept of a contender in a contest, to four digits. ours : our loss."""
+    clients = contest.times * len(WORKLOADS[contest.workload]["sizes"])
     numbers = {what: float(f"{value:.4g}") for what, value in found.items()}
-    return {"workload": case.workload, "clients": clients, "seeds": case.seeds, "settings": case.settings, "contender": name,
-            **numbers, "loss apart": float(f"{abs(found['loss'] / ours - 1):.2g}")}  # fmt: skip
+    return {"workload": contest.workload, "clients": clients, "seeds": contest.seeds, "settings": contest.settings,
+            "contender": name, **numbers, "loss apart": float(f"{abs(found['loss'] / ours - 1):.2g}")}  # fmt: skip
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from small import ROOT
 
 from fairfl_book import bench, cli, peers
-from fairfl_book.peers import CONTENDERS, OURS, Case
+from fairfl_book.peers import CONTENDERS, OURS, Contest
 from fairfl_book.site import lock
 from fairfl_lite.errors import FairFLError
 from fairfl_lite.models import Dense
@@ -25,9 +25,9 @@ from fairfl_lite.models import Dense
 BY_NAME = {one.name: one for one in CONTENDERS}
 
 
-def whole(case: Case, **other: Any) -> dict[str, Any]:
-    """The work of a case on its first rows, in batches of everything that a client has: whatever the order of rows, the same."""
-    given = case.given(rounds=3, repeats=1)
+def whole(contest: Contest, **other: Any) -> dict[str, Any]:
+    """The work of a contest on its first rows, in batches of all that a client has: the same whatever the order of rows."""
+    given = contest.given(rounds=3, repeats=1)
     rows = {name: given[name][:400] for name in ("X", "y", "group", "client")}
     return given | rows | {"batch_size": 400, "epochs": 3, "lr": 0.1} | other
 
@@ -35,7 +35,7 @@ def whole(case: Case, **other: Any) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("workload", peers.WORKLOADS)
 def test_the_torch_loop_ends_where_we_do(workload: str) -> None:
-    given = whole(Case(workload, seeds=2), betas=(0.0, 0.5))
+    given = whole(Contest(workload, seeds=2), betas=(0.0, 0.5))
     ours, loop = (peers.run(BY_NAME[name], given) for name in ("ours", "torch loop"))
     assert loop["loss"] == pytest.approx(ours["loss"], rel=1e-5)
     assert ours["loss"] < peers.loss(given, given["start"]) - 0.01, "nothing was learnt"
@@ -56,7 +56,7 @@ def test_a_loss_is_that_of_the_models_own_forward_pass(hidden: int) -> None:
 
 def test_every_contender_is_given_the_workload_of_the_bench() -> None:
     for name, work in peers.WORKLOADS.items():
-        given = Case(name, times=2, settings=3).given()
+        given = Contest(name, times=2, settings=3).given()
         assert np.bincount(given["client"]).tolist() == [*work["sizes"], *work["sizes"]]
         assert given["X"].shape[1] == work["features"] and given["betas"] == pytest.approx((0, 1 / 6, 1 / 3))
         local = work["local"]
@@ -77,7 +77,7 @@ def test_who_is_missing_is_one_sentence_and_the_others_are_measured(tmp_path: Pa
 
     usual = peers.run
     monkeypatch.setattr(peers, "run", tried)
-    first, second = peers.measure(2, [(Case("FAIR-FATE"), (OURS, jax))])
+    first, second = peers.measure(2, [(Contest("FAIR-FATE"), (OURS, jax))])
     assert first["missing"] == {jax.name: "jax is not installed: make .venv/peers/jax/.installed installs it."}
     assert [row["contender"] for row in second["rows"]] == ["ours"] and second["turns"] == 2
     assert first["missing"][jax.name] in [*peers.table(second)]
@@ -85,7 +85,7 @@ def test_who_is_missing_is_one_sentence_and_the_others_are_measured(tmp_path: Pa
 
 def test_a_script_that_fails_is_one_sentence(tmp_path: Path, monkeypatch: Any) -> None:
     (tmp_path / "broken.py").write_text("raise ValueError('no such processor')")
-    given = Case("FAIR-FATE").given()
+    given = Contest("FAIR-FATE").given()
     pickled = peers._pickled(given)
     monkeypatch.setattr(peers, "folder", lambda: tmp_path)
     monkeypatch.setattr(peers, "_pickled", lambda given: pickled)
@@ -100,7 +100,7 @@ def test_the_least_of_all_turns_counts_and_another_loss_is_told(monkeypatch: Any
         return {"seconds": next(seconds), "processor": 1.0, "peak": 3.0, "loss": 0.5 if contender == OURS else 0.6}
 
     monkeypatch.setattr(peers, "run", found)
-    *_, last = peers.measure(2, [(Case("FAIR-FATE"), (OURS, loop))])
+    *_, last = peers.measure(2, [(Contest("FAIR-FATE"), (OURS, loop))])
     assert [row["seconds"] for row in last["rows"]] == [2, 8]
     assert [row["loss apart"] for row in last["rows"]] == [0, 0.2]
     assert any("20.0% from ours: it is not the same work" in line for line in peers.table(last))
