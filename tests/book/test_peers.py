@@ -27,9 +27,9 @@ BY_NAME = {one.name: one for one in CONTENDERS}
 
 def whole(contest: Contest, **other: Any) -> dict[str, Any]:
     """The work of a contest on its first rows, in batches of all that a client has: the same whatever the order of rows."""
-    given = contest.given(rounds=3, repeats=1)
-    rows = {name: given[name][:400] for name in ("X", "y", "group", "client")}
-    return given | rows | {"batch_size": 400, "epochs": 3, "lr": 0.1} | other
+    given = contest.given(rounds=5, repeats=1)
+    rows = {name: given[name][:1500] for name in ("X", "y", "group", "client")}
+    return given | rows | {"batch_size": 1500, "epochs": 3, "lr": 0.3} | other
 
 
 @pytest.mark.slow
