@@ -45,6 +45,8 @@ CROSSED = ("pair_worst", "pair_spd", "pair_eod")
 """Of intersections with a second attribute, where the table has one."""
 CHOOSING = ("acc", "eod")
 """Metrics by which settings are chosen: of validation rows no others are stored."""
+DIGITS = {metric: 4 if margin <= 0.01 or metric in CHOOSING else 3 for metric, (margin, _) in MARGINS.items()}
+"""To so many digits a metric is stored: what is left out is at most a fortieth of a margin."""
 RUN = ["method", "level", "rate", "part", "seed"]
 CROWD_SEEDS = 10
 
@@ -68,8 +70,8 @@ def measured(rows: Table, make: Make, settings: Sequence[Setting], seeds: Sequen
 
 
 def cell(dataset: str, federation: str, method: str, seeds: Sequence[int]) -> pd.DataFrame:
-    """One method in one federation, to four digits: a column for each metric with a margin, of which validation rows have those
-    that settings are chosen by."""
+    """One method in one federation: a column for each metric with a margin, of which validation rows have those that settings are
+    chosen by."""
     rows, make = table(dataset), {**FEDERATIONS, **MADE, **CROWDS}[federation]
     return stored(measured(rows, make, CONTESTANTS[method], seeds, ROUNDS, second(dataset, rows)), dataset, federation)
 
@@ -77,7 +79,7 @@ def cell(dataset: str, federation: str, method: str, seeds: Sequence[int]) -> pd
 def stored(found: pd.DataFrame, dataset: str, federation: str) -> pd.DataFrame:
     """What `measured` gives as it is stored; `tidy` turns it back."""
     found = found[((found["part"] == "test") & found["metric"].isin(MARGINS)) | found["metric"].isin(CHOOSING)]
-    wide = found.pivot(index=RUN, columns="metric", values="value").reindex(columns=list(MARGINS)).round(4).reset_index()
+    wide = found.pivot(index=RUN, columns="metric", values="value").reindex(columns=list(MARGINS)).round(DIGITS).reset_index()
     return wide.assign(dataset=dataset, federation=federation)[["dataset", "federation", *RUN, *MARGINS]]
 
 
