@@ -18,6 +18,7 @@ ALLOWED = {
     "tools/waiting.py": "it waits for the others",
     "tools/chaos/__main__.py": "it reports how long its parts took",
     "tools/chaos/kills.py": "it kills at random moments, and makes commands slow enough for that",
+    "tools/chaos/workers.py": "it kills at random moments of a run, whose length it measures first",
     "tests/book/notebooks/test_runner.py": "a notebook that sleeps takes at least so long, and one sends its outputs late",
     "tests/book/test_replay.py": "a cell that takes a day",
 }

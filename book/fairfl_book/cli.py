@@ -465,6 +465,7 @@ def do_certificates(args: argparse.Namespace) -> int:
 
 
 def do_arena(args: argparse.Namespace) -> int:
+    from fairfl_lite import store
     from papers.arena import compare, protocol, runs
 
     rounds = protocol.ROUNDS if args.rounds is None else args.rounds
@@ -481,7 +482,7 @@ def do_arena(args: argparse.Namespace) -> int:
         return 0
     frame = runs.compared(own, names, args.seeds, rounds)
     if args.out:
-        frame.to_csv(args.out, index=False)
+        store.write(args.out, frame.to_csv(index=False).encode())
     print(compare.shown({rule: compare.verdicts(frame, rule) for rule in compare.RULES}))
     if args.page:
         from fairfl_book.site import front_page

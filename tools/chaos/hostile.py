@@ -603,7 +603,7 @@ ARGUMENTS = (
     ["run", "one", "-p", "n=1.5"], ["run", "one", "-p", "best="], ["run", "one", "-p", "best=c"], ["run", "one", "--profile",
     "é"],
     ["run", "one", "-p", "x"], ["data", "list", "a'b"], ["data", "fetch", ""], ["data", "check", "\n"], ["data"], ["data", "lst"],
-    ["claims", ""], ["claims", "."], ["claims", "fairfed"], ["claims", "fairfed."], ["claims", "'"], ["claims", "x" * 3000],
+    ["claims", ""], ["claims", "."], ["claims", "xyzzy"], ["claims", "fairfed."], ["claims", "'"], ["claims", "x" * 3000],
     ["claims", "--paper", ""], ["claims", "--paper", "../x"], ["claims", "--paper", "a'b"], ["claims", "--changes", "/nowhere"],
     ["claims", "--changes", "a", "b", "c"], ["claims", "--changes", "."], ["claims", "\0"], ["paper", ""], ["paper", "a/b"],
     ["paper", "a'b"],

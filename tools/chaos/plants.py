@@ -231,9 +231,9 @@ PLANTS = (
     Plant("notebook", "no takeaway", words(PRIMER, "## What to take away", "## The end"), f"tests/book/notebooks/test_frame.py::test_a_chapter_is_in_the_frame[{PRIMER}]"),
     Plant("notebook", "data that the metadata do not name", swap(f"notebooks/{PRIMER}.ipynb", r'"data": \[\s*"adult"\s*\]', '"data": [\n    "compas"\n   ]'), "tests/book/notebooks/test_references.py::test_what_a_notebook_loads_is_in_its_metadata"),
     # Prose.
-    Plant("prose", "a number in a sentence", words(PRIMER, "right about 80.8% of the test rows", "right about 88.8% of the test rows"), f"{PROSE}[{PRIMER}]"),
-    Plant("prose", "a number word", words(PRIMER, "thirteen numbers in this chapter", "fourteen numbers in this chapter"), f"{PROSE}[{PRIMER}]"),
-    Plant("prose", "an adjective", words(PRIMER, "Taken together, little is lost", "Taken together, much is lost"), f"{PROSE}[{PRIMER}]", allowed="Numbers in sentences are held, judgements in words are not: a reader has to see that the numbers beside it say otherwise."),
+    Plant("prose", "a number in a sentence", words(PRIMER, "right on 80.8% of the test rows", "right on 88.8% of the test rows"), f"{PROSE}[{PRIMER}]"),
+    Plant("prose", "a number word", words(PRIMER, "in this chapter it has thirteen numbers", "in this chapter it has fourteen numbers"), f"{PROSE}[{PRIMER}]"),
+    Plant("prose", "an adjective", words(PRIMER, "together, little is lost", "together, much is lost"), f"{PROSE}[{PRIMER}]", allowed="Numbers in sentences are held, judgements in words are not: a reader has to see that the numbers beside it say otherwise."),
     # Links.
     Plant("link", "to a notebook that is not there", words(PRIMER, "(../data/adult.ipynb)", "(../data/adults.ipynb)"), f"{LAB}[{PRIMER}]"),
     Plant("link", "to a page named in words only", words(PRIMER, "[Adult](../data/adult.ipynb)", "the next notebook"), f"{PROSE}[{PRIMER}]"),
