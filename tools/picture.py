@@ -28,7 +28,7 @@ _SHOWN = """(() => {
   const figure = document.querySelector("article img");
   const box = figure.getBoundingClientRect();
   return {
-    words: [...words("nav.bd-links p.caption, nav.bd-links a"), ...words("article section > :is(h1, h2, p), article figcaption")],
+    words: [...words("nav.bd-links .caption, nav.bd-links a"), ...words("article section > :is(h1, h2, p), article figcaption")],
     file: figure.currentSrc, box: [box.x, box.y, box.width, box.height].map(Math.round),
   };
 })()"""
