@@ -139,7 +139,7 @@ def run(contender: Contender, given: Mapping[str, Any]) -> dict[str, Any]:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "FLWR_TELEMETRY_ENABLED": "0", **PATIENT}
     with tempfile.TemporaryDirectory() as place:
         work, answer = Path(place, "given"), Path(place, "answer.npz")
-        work.write_bytes(_pickled(given))
+        store.write(work, _pickled(given))
         command = [sys.executable, str(folder() / contender.script), str(work), str(answer)]
         with Path(place, "said").open("w+") as said:
             process = subprocess.Popen(command, env=env, stdout=said, stderr=said, cwd=place)
